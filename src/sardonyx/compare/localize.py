@@ -1,0 +1,212 @@
+"""The first node that goes wrong: bisection over intermediate tensors, a few at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sardonyx.compare.align import Alignment, align, source_of
+from sardonyx.compare.difference import explain
+from sardonyx.compare.flow import Flow, Step
+from sardonyx.compare.judge import OutputVerdict
+from sardonyx.compare.look import Both
+from sardonyx.compare.partial import Trace
+from sardonyx.errors import InputError, RuntimeRefused
+from sardonyx.progress import task
+from sardonyx.signature import Array
+
+# Tensors looked at in one round. Twelve cut a thousand suspects to none in three rounds.
+PROBES = 12
+ATTEMPTS = 4
+_NAMED_NODE = re.compile(r"\w+ node '(?P<name>[^']+)'")
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where the candidate parts ways: one node, or the last node of a region that has no counterpart inside.
+
+    `confirmed` says that the node goes wrong even when it is fed what the reference computed. `runs` is what the search took.
+    """
+
+    node: str
+    op_type: str
+    tensor: str
+    source: str | None
+    reference_node: str | None
+    why: str
+    max_abs: float | None
+    confirmed: bool
+    region: tuple[str, ...]
+    runs: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "node": self.node, "op_type": self.op_type, "tensor": self.tensor, "source": self.source,
+            "reference_node": self.reference_node, "why": self.why, "max_abs": self.max_abs, "confirmed": self.confirmed,
+            "region": list(self.region), "runs": self.runs,
+        }  # fmt: skip
+
+
+def localize(
+    reference: Flow,
+    candidate: Flow,
+    inputs: Mapping[str, Array],
+    *,
+    output: str,
+    inputs_of: Mapping[str, str],
+    outputs_of: Mapping[str, str],
+    memory: int,
+) -> Divergence:
+    """The first node of the candidate that diverges on these inputs, searched from its output `output`.
+
+    `inputs` are named as the reference names them; `inputs_of` and `outputs_of` map the candidate's names to those. At most
+    `memory` bytes of intermediate tensors are held at a time. A candidate that fails before it comes to its output is
+    searched up to the node that fails.
+    """
+    theirs = Trace(reference, inputs)
+    ours = Trace(candidate, {name: inputs[other] for name, other in inputs_of.items()})
+    with task("locating the first diverging node"):
+        theirs.settle()
+        ours.settle()
+        alignment = align(theirs.flow, ours.flow, inputs_of, outputs_of)
+        search = Search(Both(theirs, ours, alignment.pairs, memory), alignment)
+        try:
+            search.both.survey()
+        except RuntimeRefused as error:
+            return search.find_failure(error.message)
+        return search.find(output)
+
+
+@dataclass
+class Search:
+    """The state of one search. A tensor diverges if it uses more than `limit` of its tolerance."""
+
+    both: Both
+    alignment: Alignment
+    limit: float = 1.0
+    hides: bool = True
+    asked: bool = False
+
+    @property
+    def flow(self) -> Flow:
+        return self.both.candidate.flow
+
+    def find(self, output: str) -> Divergence:
+        """The node that makes `output` differ."""
+        if self._open(output) and not any(map(self._diverges, self.both.look([output]))):
+            raise InputError(
+                "run node by node, the two agree; the runtime's own graph optimisation makes the difference"
+            )
+        bad = output
+        for _ in range(ATTEMPTS):
+            bad = self._descend(bad)
+            frontier = self._frontier(bad)
+            verdict = self.both.replay(bad, frontier) if bad in self.both.sizes else None
+            confirmed = verdict is not None and verdict.used > self.limit
+            origin = max(frontier, key=self.both.used, default="")
+            if verdict is None or confirmed or not self.both.used(origin):
+                break
+            # The node only enlarged a difference that it was given. Look for the origin of that with a finer measure.
+            self.limit = self.both.used(origin) / 2
+            bad = origin
+        return self._describe(bad, frontier, confirmed, verdict)
+
+    def find_failure(self, message: str) -> Divergence:
+        """The node behind a failure of the runtime: the one that fails, or one before it whose output diverges."""
+        named = _NAMED_NODE.search(message)
+        step = next((step for step in self.flow.steps if named and step.name == named["name"]), None)
+        if step is None:
+            raise RuntimeRefused(message, hint="run sardonyx check on the candidate")
+        self.both.candidate.flow = self.flow.up_to(step)
+        self.both.candidate.forget()
+        self.both.survey()
+        before = [name for name in step.reads if self._open(name)]
+        wrong = [name for name in (self.both.look(before) if before else []) if self._diverges(name)]
+        if wrong:
+            return self.find(min(wrong, key=self.flow.producer.__getitem__))
+        runs = self.both.runs
+        return Divergence(
+            step.name, step.op_type, step.outputs[0], source_of(step), None, message, None, True, (step.name,), runs
+        )
+
+    def _descend(self, bad: str) -> str:
+        """The earliest diverging tensor above `bad` that the probes lead to; everything it is made from agrees."""
+        while probes := self._suspects(bad) or self._unseen_frontier(bad):
+            wrong = [name for name in self.both.look(probes) if self._diverges(name)]
+            bad = min(wrong, key=self.flow.producer.__getitem__, default=bad)
+        return bad
+
+    def _suspects(self, bad: str) -> list[str]:
+        """Paired tensors above `bad` that may still diverge: evenly spread, the middle first, and before all the earliest.
+
+        Everything before the earliest is computed alike on both sides, so it is the first to ask; but only once, since in a
+        graph that was rewritten throughout it tells little.
+        """
+        above = set(self.flow.needed([bad]))
+        agreeing = [name for name in self.both.looks if not self._diverges(name)]
+        # What an agreeing tensor is made from agrees too, unless an operator on the way hides it; the frontier will tell.
+        hidden = set(self.flow.needed(agreeing)) if self.hides else set[int]()
+        names = [name for index in sorted(above - hidden) for name in self.flow.steps[index].outputs]
+        waiting = [name for name in names if name != bad and self._open(name)]
+        count = min(PROBES, len(waiting))
+        places = sorted(range(count), key=lambda index: abs(2 * index + 1 - count))
+        spread = [waiting[(2 * index + 1) * len(waiting) // (2 * count)] for index in places]
+        asked, self.asked = self.asked, True
+        return spread if asked else list(dict.fromkeys([*waiting[:1], *spread]))
+
+    def _unseen_frontier(self, bad: str) -> list[str]:
+        unseen = [name for name in self._frontier(bad) if self._open(name)]
+        self.hides = self.hides and not unseen
+        return unseen
+
+    def _frontier(self, bad: str) -> list[str]:
+        """The nearest paired tensors and inputs that `bad` is made from."""
+        found, seen, waiting = dict[str, None](), set[int](), [bad]
+        while waiting:
+            index = self.flow.producer[waiting.pop()]
+            if index in seen:
+                continue
+            seen.add(index)
+            for name in self.flow.steps[index].reads:
+                if name in self.alignment.pairs and (name in self.both.sizes or name in self.flow.inputs):
+                    found[name] = None
+                elif name in self.flow.producer:
+                    waiting.append(name)
+        return list(found)
+
+    def _open(self, name: str) -> bool:
+        """Whether a look at the tensor is possible and would tell something new."""
+        seen = name in self.both.looks or name in self.alignment.same
+        return not seen and name in self.both.sizes and name in self.alignment.pairs
+
+    def _diverges(self, name: str) -> bool:
+        return self.both.used(name) > self.limit
+
+    def _describe(
+        self, bad: str, frontier: Sequence[str], confirmed: bool, verdict: OutputVerdict | None
+    ) -> Divergence:
+        reference, pairs = self.both.reference.flow, self.alignment.pairs
+        region = [self.flow.steps[index] for index in self.flow.needed([bad], frontier)]
+        reasons = {step.name: explain(reference, self.flow, step, pairs) for step in region}
+        step = self._guilty(region, reasons, bad)
+        made = reference.producer.get(pairs.get(step.outputs[0], ""))
+        other = None if made is None else reference.steps[made]
+        return Divergence(
+            node=step.name,
+            op_type=step.op_type,
+            tensor=bad if bad in step.outputs else step.outputs[0],
+            source=source_of(step) or (source_of(other) if other is not None else None),
+            reference_node=None if other is None else other.name,
+            why=reasons[step.name],
+            max_abs=None if verdict is None else verdict.max_abs,
+            confirmed=confirmed,
+            region=tuple(item.name for item in region),
+            runs=self.both.runs,
+        )
+
+    def _guilty(self, region: Sequence[Step], reasons: Mapping[str, str], bad: str) -> Step:
+        """The one step of the region that visibly differs from its counterpart or has none; else the last."""
+        differing = [step for step in region if reasons[step.name]]
+        return differing[0] if len(differing) == 1 else self.flow.steps[self.flow.producer[bad]]

@@ -1,0 +1,144 @@
+"""Two models on the same inputs, compared at any tensor that both have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sardonyx.compare.judge import EXACT, OutputVerdict, Tolerance, is_float, judge
+from sardonyx.compare.noise import Method, moved, tolerance_of
+from sardonyx.compare.partial import Trace, assemble, execute, tensor_bytes
+from sardonyx.compare.widen import NARROW, widen
+from sardonyx.errors import InputError, RuntimeRefused
+from sardonyx.signature import Array
+
+# A tensor is held twice, and its float64 twin is as large as both.
+COPIES = 4
+# In terms of the least tolerance that a tensor can have: below the first a difference is rounding, above the second it is not.
+SURELY_ROUNDING = 0.25
+SURELY_WRONG = 1e5
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen at one tensor. Without a tolerance, a glance was enough."""
+
+    verdict: OutputVerdict
+    tolerance: Tolerance | None = None
+
+    @property
+    def used(self) -> float:
+        return self.verdict.used
+
+
+@dataclass
+class Both:
+    """The two models. `pairs` maps tensors of the candidate to those of the reference."""
+
+    reference: Trace
+    candidate: Trace
+    pairs: Mapping[str, str]
+    memory: int
+    looks: dict[str, Look] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> int:
+        return self.reference.runs + self.candidate.runs
+
+    def survey(self) -> None:
+        """Learns the size of every tensor of the candidate, from one run that keeps none."""
+        kinds = self.candidate.types
+        self.sizes = {name: tensor_bytes(shape, kinds[name]) for name, shape in self.candidate.shapes().items()}
+        # A plain run holds the weights and a few tensors; the search shall not need much more.
+        plain = self.candidate.flow.weight_bytes() // 2 + COPIES * max(self.sizes.values(), default=0)
+        self.memory = min(self.memory, plain)
+
+    def used(self, name: str) -> float:
+        """How much of its tolerance the tensor was seen to use; nothing if it was not looked at."""
+        return self.looks[name].used if name in self.looks else 0.0
+
+    def look(self, names: Sequence[str]) -> list[str]:
+        """Compares the first of the tensors, as many as fit into memory together, and says which."""
+        chosen = self._fitting(names)
+        pairs = {name: self.pairs[name] for name in chosen}
+        expected, actual = self.reference.fetch(pairs.values()), self.candidate.fetch(chosen)
+        seen = {name: _glance(expected[theirs], actual[name]) for name, theirs in pairs.items()}
+        doubtful = {name: pairs[name] for name, look in seen.items() if look is None}
+        tolerances = self._tolerances({theirs: expected[theirs] for theirs in doubtful.values()})
+        for name, theirs in doubtful.items():
+            tolerance = tolerances[theirs]
+            seen[name] = Look(judge([expected[theirs]], [actual[name]], [tolerance]).outputs[0], tolerance)
+        self.looks |= {name: look for name, look in seen.items() if look is not None}
+        return chosen
+
+    def replay(self, name: str, sources: Iterable[str]) -> OutputVerdict | None:
+        """The verdict on a tensor when the candidate computes it from what the reference has for `sources`.
+
+        None where that cannot be known: they do not fit into memory, or the candidate fails on them.
+        """
+        pairs = {source: self.pairs[source] for source in sources}
+        theirs = self.pairs[name]
+        if COPIES * sum(self.sizes.get(item, 0) for item in (name, *pairs)) > max(
+            self.memory, COPIES * self.sizes[name]
+        ):
+            return None
+        expected = self.reference.fetch([*pairs.values(), theirs])
+        tolerance = self.looks[name].tolerance if name in self.looks else None
+        if tolerance is None:
+            tolerance = self._tolerances({theirs: expected[theirs]})[theirs]
+        try:
+            actual = self.candidate.fetch([name], {mine: expected[other] for mine, other in pairs.items()})
+        except RuntimeRefused:
+            return None
+        return judge([expected[theirs]], [actual[name]], [tolerance]).outputs[0]
+
+    def _fitting(self, names: Sequence[str]) -> list[str]:
+        chosen, held = list[str](), 0
+        for name in names:
+            held += COPIES * self.sizes[name]
+            if chosen and held > self.memory:
+                break
+            chosen.append(name)
+        return chosen
+
+    def _tolerances(self, tensors: Mapping[str, Any]) -> dict[str, Tolerance]:
+        """The tolerance of tensors of the reference, from one run with other rounding."""
+        floats = [name for name, array in tensors.items() if _is_float_array(array)]
+        twins, method = again(self.reference, floats) if floats else ({}, "float64")
+        return {
+            name: tolerance_of(array, twins[name], method) if name in floats else EXACT
+            for name, array in tensors.items()
+        }
+
+
+def again(trace: Trace, names: Sequence[str]) -> tuple[dict[str, list[Array]], Method]:
+    """The tensors once more with other rounding: in float64, or else from inputs moved by one unit in the last place."""
+    trace.runs += 1
+    try:
+        proto, feeds = assemble(trace.flow, names, trace.inputs)
+        wide = widen(proto)
+        taken = {value.name for value in wide.graph.input}
+        found = execute(wide, {name if name in taken else name + NARROW: array for name, array in feeds.items()}, names)
+        return {name: [found[name]] for name in names}, "float64"
+    except (InputError, RuntimeRefused):
+        found = Trace(trace.flow, moved(trace.inputs, 1)).fetch(names)
+        return {name: [found[name]] for name in names}, "repeats"
+
+
+def _glance(expected: Any, actual: Any) -> Look | None:
+    """The look, where it needs no measured tolerance: integers, a few units in the last place, or a gross difference."""
+    if not _is_float_array(expected):
+        return Look(judge([expected], [actual]).outputs[0])
+    least = tolerance_of(expected, [], "float64")
+    verdict = judge([expected], [actual], [least]).outputs[0]
+    if verdict.used < SURELY_ROUNDING or verdict.max_abs is None or verdict.max_abs > SURELY_WRONG * least.absolute:
+        return Look(verdict)
+    return None
+
+
+def _is_float_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and is_float(value.dtype)

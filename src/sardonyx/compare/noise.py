@@ -1,0 +1,262 @@
+"""How far rounding alone moves a model's outputs, measured, and the tolerance that follows from it.
+
+A model is compared with itself: with its float64 twin where that can be made, else with repeats under other conditions.
+The spread at an element is described by two numbers, `absolute + relative * |value|`: the relative part is read off the
+largest elements, the absolute part is what the others need on top (a logarithm near zero, a difference of large terms).
+docs/concepts/rounding-or-bug.md gives the reasoning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+import numpy as np
+
+from sardonyx.compare.floor import Floor, floor_of
+from sardonyx.compare.flow import Flow
+from sardonyx.compare.judge import EXACT, Tolerance, flatten, is_float, judge
+from sardonyx.compare.partial import assemble, open_session, run_session
+from sardonyx.compare.widen import NARROW, widen
+from sardonyx.errors import InputError, RuntimeRefused
+from sardonyx.model import Model
+from sardonyx.run.session import Session, Settings
+from sardonyx.signature import Array, Arrays
+
+Method = Literal["float64", "repeats", "given", "exact"]
+
+# An honest variant rounds elsewhere: its error is independent of the measured one, may be a few times larger (sums in
+# another order, a fused operator) and is looked at where it is worst. Repeats share kernels, so they show less of it.
+SAFETY: dict[Method, float] = {"float64": 16.0, "repeats": 48.0}
+# With fewer measured values than this, one of them may be small by luck, so inputs moved by one unit in the last place add some.
+ENOUGH = 64
+MOST_SAMPLES = 8
+# A difference below this share of a tolerance that was measured on another batch needs no measurement of its own.
+DOUBTFUL = 0.5
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The tolerance of every flattened output of every batch.
+
+    `stable` says of each batch whether NaN and infinities stayed where they were when only the rounding changed.
+    """
+
+    method: Method
+    tolerances: tuple[tuple[Tolerance, ...], ...]
+    stable: tuple[bool, ...]
+
+
+def measure(
+    model: Model,
+    batches: Sequence[Arrays],
+    outputs: Sequence[Sequence[Any]],
+    *,
+    others: Sequence[Sequence[Any]] | None = None,
+    leave: Collection[int] = (),
+    seconds: float = 20,
+) -> Noise:
+    """The noise of `model`, whose answers to `batches` are `outputs`.
+
+    With the answers of another model in `others`, only batches whose verdict could depend on it are measured, and none
+    after the first that proves a mismatch. The rest get their tolerance from those that were measured, scaled to their
+    own outputs; so do those that are left after `seconds`, and those in `leave`: inputs that lie on a threshold, where the
+    last place of a number decides everything and says nothing about rounding.
+    """
+    order = list(range(len(batches))) if others is None else _differing(outputs, others)
+    if not order:
+        return fixed("exact", EXACT, outputs)
+    order = [index for index in order if index not in leave] or [0]
+    meter = Meter(model, batches[0])
+    started = time.perf_counter()
+    twins: list[list[Sequence[Any]]] = [[] for _ in batches]
+    extra: list[tuple[Sequence[Any], Sequence[Sequence[Any]]]] = []
+    noise = settle(meter.method, outputs, twins)
+    for position, index in enumerate(order):
+        if position and time.perf_counter() - started > seconds:
+            break
+        if (
+            position
+            and others is not None
+            and judge(outputs[index], others[index], noise.tolerances[index]).used < DOUBTFUL
+        ):
+            continue
+        twins[index] = meter.twins(batches[index])
+        if not position:
+            extra = [meter.moved(batches[index], seed) for seed in range(_samples_missing(outputs[index]))]
+        noise = settle(meter.method, outputs, twins, extra)
+        proven = (
+            others is not None and judge(outputs[index], others[index], noise.tolerances[index]).verdict == "mismatch"
+        )
+        if proven and noise.stable[index]:
+            break
+    return noise
+
+
+def settle(
+    method: Method,
+    outputs: Sequence[Sequence[Any]],
+    twins: Sequence[Sequence[Sequence[Any]]],
+    extra: Sequence[tuple[Sequence[Any], Sequence[Sequence[Any]]]] = (),
+) -> Noise:
+    """The noise, from answers and, for each, the answers of its twins (none where none was measured)."""
+    measured = [_floors(answer, others) if others else None for answer, others in zip(outputs, twins, strict=True)]
+    samples = [floors for floors in (*measured, *(_floors(*pair) for pair in extra)) if floors is not None]
+    stable = tuple(_same_finite(answer, others) for answer, others in zip(outputs, twins, strict=True))
+    tolerances = []
+    for answer, floors in zip(outputs, measured, strict=True):
+        leaves = [array for _, array in flatten(answer)]
+        tolerances.append(tuple(
+            _tolerance(method, leaf, floors[index] if floors else None, [s[index] for s in samples if index < len(s)])
+            for index, leaf in enumerate(leaves)
+        ))  # fmt: skip
+    return Noise(method, tuple(tolerances), stable)
+
+
+def fixed(method: Method, tolerance: Tolerance, outputs: Sequence[Sequence[Any]]) -> Noise:
+    """One tolerance for everything, not measured."""
+    return Noise(method, tuple((tolerance,) * len(flatten(answer)) for answer in outputs), (True,) * len(outputs))
+
+
+def larger(one: Noise, two: Noise) -> Noise:
+    """The larger tolerance of two measurements, and stable only where both are."""
+    merged = tuple(
+        tuple(
+            Tolerance(max(a.absolute, b.absolute), max(a.relative, b.relative))
+            for a, b in zip_longest(first, second, fillvalue=Tolerance())
+        )
+        for first, second in zip(one.tolerances, two.tolerances, strict=True)
+    )
+    return Noise(one.method, merged, tuple(a and b for a, b in zip(one.stable, two.stable, strict=True)))
+
+
+def tolerance_of(reference: Array, twins: Sequence[Array], method: Method) -> Tolerance:
+    """The tolerance of one tensor from its own spread alone."""
+    floor = floor_of(reference, twins)
+    return Tolerance(SAFETY[method] * floor.absolute, SAFETY[method] * floor.relative)
+
+
+class Meter:
+    """A model beside its twin. Weights are shared: neither holds a copy."""
+
+    def __init__(self, model: Model, example: Mapping[str, Array]) -> None:
+        self.model = model
+        self.flow = Flow.of(model)
+        self._steps = any(node.op_type.startswith("TreeEnsemble") for graph in model.ir.graphs() for node in graph)
+        self.method: Method = "float64"
+        self._sessions: dict[bool, tuple[Any, Arrays]] = {}
+        try:
+            self._run(example, wide_twin=True)
+        except (InputError, RuntimeRefused):
+            self.method = "repeats"
+
+    def twins(self, batch: Mapping[str, Array]) -> list[Sequence[Any]]:
+        """The model's answers to the batch when only rounding differs."""
+        if self.method == "float64":
+            return [self._run(batch, wide_twin=True)]
+        single = Session(self.model, Settings(threads=1, optimize=False))
+        answers: list[Sequence[Any]] = [list(single.run_fitted(batch).values())]
+        if not self._steps:  # an input moved across the threshold of a tree makes a jump, which is not rounding
+            answers += [self._run(moved(batch, seed)) for seed in (1, 2)]
+        turned = _turned(batch)
+        if turned is not None:
+            back = [_turn_back(batch, value) for value in self._run(turned)]
+            answers += [back] if all(value is not None for value in back) else []
+        return answers
+
+    def moved(self, batch: Mapping[str, Array], seed: int) -> tuple[Sequence[Any], list[Sequence[Any]]]:
+        """Another answer and its twins, on inputs that differ from the batch in the last place."""
+        other = moved(batch, seed)
+        return self._run(other), self.twins(other)
+
+    def _run(self, batch: Mapping[str, Array], *, wide_twin: bool = False) -> Sequence[Any]:
+        session, feeds = self._sessions.get(wide_twin) or self._open(batch, wide_twin)
+        names = {item.name for item in session.get_inputs()}
+        inputs = {name if name in names else name + NARROW: array for name, array in {**feeds, **batch}.items()}
+        return run_session(session, {name: array for name, array in inputs.items() if name in names}, self.flow.outputs)
+
+    def _open(self, batch: Mapping[str, Array], wide_twin: bool) -> tuple[Any, Arrays]:
+        proto, feeds = assemble(self.flow, self.flow.outputs, batch)
+        self._sessions[wide_twin] = open_session(widen(proto) if wide_twin else proto), feeds
+        return self._sessions[wide_twin]
+
+
+def moved(batch: Mapping[str, Array], seed: int) -> Arrays:
+    """The batch with every float one unit in the last place up or down."""
+    random = np.random.default_rng(seed)
+    return {
+        name: np.nextafter(array, np.where(random.random(array.shape) < 0.5, -np.inf, np.inf).astype(array.dtype))
+        if array.dtype.kind == "f"
+        else array
+        for name, array in batch.items()
+    }
+
+
+def _floors(answer: Sequence[Any], twins: Sequence[Sequence[Any]]) -> list[Floor]:
+    others = [[array for _, array in flatten(twin)] for twin in twins]
+    leaves = [array for _, array in flatten(answer)]
+    return [
+        floor_of(leaf, [other[index] for other in others if index < len(other)])
+        if is_float(leaf.dtype)
+        else Floor(0.0, 0.0, 0.0)
+        for index, leaf in enumerate(leaves)
+    ]
+
+
+def _tolerance(method: Method, leaf: Array, own: Floor | None, samples: Sequence[Floor]) -> Tolerance:
+    """The output's own noise, or that of the samples where it is larger; their upper quartile, so that no odd one rules."""
+    safety = SAFETY[method]
+    if not is_float(leaf.dtype):
+        return Tolerance()
+    scale = own.scale if own is not None else floor_of(leaf).scale
+    absolute = _upper_quartile([sample.absolute / sample.scale for sample in samples if sample.scale]) * scale
+    relative = _upper_quartile([sample.relative for sample in samples])
+    if method == "repeats":
+        # They do not show how large the terms were that cancel to a small output; the other samples do.
+        absolute = max(absolute, _upper_quartile([sample.absolute for sample in samples]))
+    if own is not None:
+        absolute, relative = max(absolute, own.absolute), max(relative, own.relative)
+    return Tolerance(safety * absolute, safety * relative)
+
+
+def _upper_quartile(values: Sequence[float]) -> float:
+    return sorted(values)[(len(values) - 1) * 3 // 4] if values else 0.0
+
+
+def _differing(outputs: Sequence[Sequence[Any]], others: Sequence[Sequence[Any]]) -> list[int]:
+    """The batches whose answers are not equal to the last bit."""
+    pairs = enumerate(zip(outputs, others, strict=True))
+    return [index for index, (one, two) in pairs if judge(one, two).verdict != "equal"]
+
+
+def _samples_missing(answer: Sequence[Any]) -> int:
+    """How many samples besides the answer itself its smallest float output needs."""
+    sizes = [leaf.size for _, leaf in flatten(answer) if is_float(leaf.dtype)]
+    return min(MOST_SAMPLES, -(-ENOUGH // max(1, min(sizes, default=ENOUGH)))) - 1
+
+
+def _same_finite(answer: Sequence[Any], twins: Sequence[Sequence[Any]]) -> bool:
+    leaves = [array for _, array in flatten(answer)]
+    for twin in twins:
+        for one, (_, two) in zip(leaves, flatten(twin), strict=False):
+            if is_float(one.dtype) and (
+                one.shape != two.shape or not np.array_equal(np.isfinite(one), np.isfinite(two))
+            ):
+                return False
+    return True
+
+
+def _turned(batch: Mapping[str, Array]) -> Arrays | None:
+    """The batch with its examples in reverse order, if all inputs have the same number of them and there are several."""
+    sizes = {array.shape[0] if array.ndim else 0 for array in batch.values()}
+    if len(sizes) != 1 or max(sizes) < 2:
+        return None
+    return {name: array[::-1] for name, array in batch.items()}
+
+
+def _turn_back(batch: Mapping[str, Array], value: Any) -> Any:
+    size = next(iter(batch.values())).shape[0]
+    return value[::-1] if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == size else None

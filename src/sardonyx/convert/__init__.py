@@ -1,0 +1,43 @@
+"""convert: a trained model becomes an ONNX model that agrees with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sardonyx.report import Report
+
+
+def convert(
+    source: Any,
+    output: str | Path,
+    *,
+    inputs: Sequence[str] = (),
+    example: Any = None,
+    weights: str | Path | None = None,
+    opset: int | None = None,
+    route: str = "auto",
+    input_names: Sequence[str] = (),
+    output_names: Sequence[str] = (),
+    training: bool = False,
+    python: str | Path | None = None,
+    trust: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+    timeout: float = 300,
+) -> Report:
+    """Writes the export of `source` that agrees with it on every probe; nothing is written if none does.
+
+    `source` is a live object (`nn.Module`, estimator), a file, or `module:factory` / `file.py:factory`. `inputs` are specs
+    such as `x=float32[batch,3,32,32]`; `example` is a dict of arrays or a file of them. `python` names another interpreter
+    that has the framework. `trust` allows pickles.
+    """
+    from sardonyx.convert.tournament import hold
+
+    return hold(
+        source, Path(output), inputs=tuple(inputs), example=example, weights=weights, opset=opset, route=route,
+        input_names=tuple(input_names), output_names=tuple(output_names),
+        training=training, python=python, trust=trust, rtol=rtol, atol=atol, timeout=timeout,
+    )  # fmt: skip

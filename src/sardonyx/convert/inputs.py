@@ -1,0 +1,104 @@
+"""What to convert with: the inputs asked for, the example given, and what the framework says, settled into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sardonyx import arrays
+from sardonyx.convert import landmarks
+from sardonyx.errors import BadData, UsageError
+from sardonyx.signature import Arrays, Signature, TensorSpec
+
+# One example of two hides a dimension that was baked in as one; two is also what a traced batch would be.
+BATCH = 2
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of the export: their specs, in which a named dimension is dynamic, and example values."""
+
+    signature: Signature
+    example: Arrays
+
+    @property
+    def dynamic(self) -> dict[str, dict[str, str]]:
+        """Input -> axis -> name, for the dimensions that must stay open."""
+        found = {
+            spec.name: {str(axis): dim for axis, dim in enumerate(spec.shape or ()) if isinstance(dim, str)}
+            for spec in self.signature.inputs
+        }
+        return {name: axes for name, axes in found.items() if axes}
+
+
+def settle(specs: Sequence[str], example: Any, description: Mapping[str, Any], *, seed: int = 0) -> Inputs:
+    """The inputs, from the most explicit word there is: specs, then example values, then the framework's own account."""
+    given = _example(example)
+    if specs:
+        signature = Signature.parse(specs)
+    elif given is not None:
+        signature = _merge(given, _described(description))
+    else:
+        signature = Signature(tuple(_named_dims(spec) for spec in _described(description)))
+    unknown = [spec.name for spec in signature.inputs if spec.shape is None]
+    if not signature.inputs or (unknown and given is None):
+        raise UsageError(
+            f"the shape of {', '.join(unknown) or 'the inputs'} is not known",
+            hint=f"say it: --input {unknown[0] if unknown else 'x'}=float32[batch,3,224,224], or give --example values.npz",
+        )
+    if given is None:
+        sizes = {
+            str(spec.shape[0]): BATCH for spec in signature.inputs if spec.shape and isinstance(spec.shape[0], str)
+        }
+        example = signature.sample(seed=seed, sizes=sizes)
+        near = landmarks.around(signature, example, description.get("landmarks") or {}, np.random.default_rng(seed))
+        return Inputs(signature, near.get("between the thresholds", example))
+    return Inputs(signature, signature.fit(given))
+
+
+def _example(example: Any) -> Arrays | None:
+    if example is None:
+        return None
+    if isinstance(example, str | Path):
+        return arrays.read(example)
+    if isinstance(example, Mapping):
+        return {str(name): np.asarray(value) for name, value in example.items()}
+    raise BadData(f"an example of type {type(example).__name__}", hint="give a dict of arrays, or a .npz file")
+
+
+def _described(description: Mapping[str, Any]) -> list[TensorSpec]:
+    return [
+        TensorSpec(
+            item["name"], item.get("dtype") or "float32", None if item.get("shape") is None else tuple(item["shape"])
+        )
+        for item in description.get("inputs", ())
+    ]
+
+
+def _merge(given: Arrays, described: Sequence[TensorSpec]) -> Signature:
+    """The example's names, types and sizes; a dimension is dynamic where the framework says that it is."""
+    known = {spec.name: spec for spec in described}
+    specs = []
+    for name, array in given.items():
+        spec = known.get(name)
+        shape: tuple[int | str | None, ...] = array.shape
+        dtype = str(array.dtype) if array.dtype.kind not in "OUS" else "string"
+        if spec is not None and spec.shape is not None and len(spec.shape) == array.ndim:
+            named = _named_dims(spec).shape or ()
+            shape = tuple(dim if isinstance(dim, str) else size for dim, size in zip(named, array.shape, strict=True))
+        specs.append(TensorSpec(name, spec.dtype if spec is not None and spec.shape is not None else dtype, shape))
+    return Signature(tuple(specs))
+
+
+def _named_dims(spec: TensorSpec) -> TensorSpec:
+    """The spec with a name for every dynamic dimension: the first is the batch."""
+    if spec.shape is None:
+        return spec
+    names = ("batch" if axis == 0 else f"{spec.name}_{axis}" for axis in range(len(spec.shape)))
+    return TensorSpec(
+        spec.name, spec.dtype, tuple(name if dim is None else dim for dim, name in zip(spec.shape, names, strict=True))
+    )

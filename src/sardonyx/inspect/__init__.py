@@ -1,0 +1,22 @@
+"""inspect: what a model is made of and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sardonyx.model import Model
+    from sardonyx.report import Report
+
+
+def inspect(model: str | Path | Model, *, sizes: Mapping[str, int] | None = None, top: int = 10) -> Report:
+    """Inputs, outputs, parameters, multiply-accumulates, activation memory, operators by cost, and the `top` tensors.
+
+    Costs are counted for one set of sizes: dynamic dimensions take theirs from `sizes` by name, or defaults.
+    """
+    from sardonyx.inspect.summary import summarize
+    from sardonyx.model import Model
+
+    return summarize(Model.load(model), sizes=dict(sizes or {}), top=top)

@@ -1,0 +1,13 @@
+"""Where models come from: one file per framework, recognised by content and run in a process of its own.
+
+A plugin `sources/<name>.py` has `REQUIRES` (the extra), `accepts(subject)` (the form it recognises, or None) and
+`routes(form)` (the ways to export it). Its worker `sources/workers/<name>.py` does the work with the framework imported;
+it imports nothing of Sardonyx, so that any interpreter which has the framework can run it.
+"""
+
+from __future__ import annotations
+
+from sardonyx.sources._original import Exported, Failure, Original, Outputs
+from sardonyx.sources._recognise import Source, Subject, recognise
+
+__all__ = ["Exported", "Failure", "Original", "Outputs", "Source", "Subject", "recognise"]

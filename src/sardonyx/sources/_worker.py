@@ -1,0 +1,119 @@
+"""A process that has the framework, asked one thing at a time over a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sardonyx.errors import SourceFailed
+
+WORKERS = Path(__file__).parent / "workers"
+
+
+class WorkerDied(Exception):
+    """The process ended or was ended without an answer."""
+
+    def __init__(self, reason: str, last_words: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.last_words = last_words
+
+
+class Worker:
+    """Runs `workers/<name>.py` in an interpreter. Everything it prints is kept apart from its answers."""
+
+    def __init__(self, name: str, *, python: Path | None = None, folder: Path | None = None) -> None:
+        self._log = tempfile.TemporaryFile(prefix="sardonyx-worker-")  # noqa: SIM115  closed in close()
+        command = [
+            str(python or sys.executable),
+            "-W",
+            "ignore",
+            str(WORKERS / "_harness.py"),
+            str(WORKERS / f"{name}.py"),
+        ]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, cwd=folder, start_new_session=True,
+            env={**os.environ, "ORT_DISABLE_TELEMETRY": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONDONTWRITEBYTECODE": "1"},
+        )  # fmt: skip
+        self._buffer = b""
+
+    def ask(self, task: str, *, timeout: float, **request: Any) -> dict[str, Any]:
+        """The worker's answer: {"ok": true, ...} or {"ok": false, "error": {...}}. Raises `WorkerDied` if there is none."""
+        assert self._process.stdin is not None, "opened with a pipe"
+        try:
+            self._process.stdin.write(json.dumps({"do": task, **request}).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._died() from None
+        line = self._read_line(time.monotonic() + timeout)
+        if line is None:
+            self.close()
+            raise WorkerDied(f"no answer within {timeout:g} s", self.last_words())
+        if not line:
+            raise self._died()
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def last_words(self, size: int = 4096) -> str:
+        """The end of what the worker printed."""
+        if self._log.closed:
+            return ""
+        end = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, end - size))
+        return self._log.read().decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """Ends the process and everything it started."""
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._log.close()
+
+    def _read_line(self, deadline: float) -> bytes | None:
+        """One line; empty at the end of the pipe; None when the deadline passed."""
+        assert self._process.stdout is not None, "opened with a pipe"
+        descriptor = self._process.stdout.fileno()
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return None
+            piece = os.read(descriptor, 1 << 16)
+            if not piece:
+                return b""
+            self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _died(self) -> WorkerDied:
+        self._process.wait()
+        code = self._process.returncode
+        reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return WorkerDied(f"the worker {reason}", self.last_words())
+
+
+def source_failed(what: str, error: dict[str, Any]) -> SourceFailed:
+    """The error for a worker's `error` answer: the framework's own words and the user's line."""
+    where = f" at {error['where']}" if error.get("where") else ""
+    kind = "" if error["type"] == "Refused" else f"{error['type']}: "  # the worker's own words need no name of a class
+    return SourceFailed(
+        f"{what}{where}: {kind}{error['message']}",
+        hint=error.get("hint") or "run it in Python to see the whole traceback",
+    )

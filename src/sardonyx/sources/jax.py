@@ -1,0 +1,35 @@
+"""JAX: functions, Flax and Equinox modules, live or built by a factory."""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType, ModuleType
+from typing import Any
+
+from sardonyx.sources._recognise import Subject
+
+REQUIRES = "jax"
+SAFER = "write a factory that builds the function and loads its parameters from a .npz or .safetensors file"
+PACKAGES = frozenset({"jax", "jaxlib", "flax", "equinox"})
+
+
+def accepts(subject: Subject) -> str | None:
+    """'callable' for an object of JAX, Flax or Equinox, and for a function whose code uses them."""
+    if subject.path is not None:
+        return None
+    return "callable" if subject.modules & PACKAGES or PACKAGES & _used_by(subject.value) else None
+
+
+def routes(form: str) -> tuple[str, ...]:  # noqa: ARG001  all forms are callables
+    return ("jax2onnx", "jax2onnx-native")
+
+
+def _used_by(function: Any) -> set[str]:
+    """The packages that a plain function comes from, and those of the modules that its code names."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not isinstance(function, FunctionType):
+        return set()
+    named = (function.__globals__.get(name) for name in function.__code__.co_names)
+    modules = [value.__name__ for value in named if isinstance(value, ModuleType)]
+    return {name.partition(".")[0] for name in (function.__module__, *modules)}

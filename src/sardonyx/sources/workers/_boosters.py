@@ -1,0 +1,81 @@
+"""XGBoost, LightGBM and CatBoost models: what goes in, what comes out, and their own answers."""
+
+import math
+
+import numpy
+
+from ._ensemble import from_catboost, from_lightgbm, from_xgboost
+from ._estimators import canonical
+
+
+def library(model):
+    """xgboost, lightgbm, catboost, or sklearn for a pipeline around one of them."""
+    modules = [cls.__module__.partition(".")[0] for cls in type(model).__mro__]
+    return next((name for name in modules if name in ("xgboost", "lightgbm", "catboost")), "sklearn")
+
+
+def booster_of(model):
+    """The native model inside a wrapper in scikit-learn's style, cut to its best iteration where the wrapper would."""
+    if library(model) == "lightgbm":
+        return getattr(model, "booster_", model)
+    if not hasattr(model, "get_booster"):
+        return model
+    booster = model.get_booster()
+    best = booster.attr("best_iteration")
+    return booster if best is None else booster[: int(best) + 1]
+
+
+def ensemble_of(model):
+    """The trees, scores and link of the model."""
+    read = {"xgboost": from_xgboost, "lightgbm": from_lightgbm, "catboost": from_catboost}[library(model)]
+    ensemble = read(booster_of(model))
+    missing = getattr(model, "missing", None)
+    ensemble.missing = math.nan if missing is None else float(missing)
+    return ensemble
+
+
+def is_classifier(model):
+    """Whether it answers labels and probabilities. A native booster only ever answers its prediction."""
+    return hasattr(model, "predict_proba") and hasattr(model, "classes_")
+
+
+def width_of(model):
+    """The number of features."""
+    booster = booster_of(model)
+    if library(model) == "lightgbm":
+        return int(booster.num_feature())
+    if library(model) == "xgboost":
+        return int(booster.num_features())
+    return len(model.feature_names_)
+
+
+def predict(model, inputs):
+    """The model's own answers: `label` and `probabilities` of a classifier, else `prediction`."""
+    (array,) = inputs.values()
+    array = _with_categories(model, array) if library(model) == "catboost" else array
+    if is_classifier(model):
+        label = canonical("label", numpy.asarray(model.predict(array)).reshape(len(array)))
+        return [("label", label), ("probabilities", numpy.asarray(model.predict_proba(array)))]
+    return [("prediction", canonical("prediction", _prediction(model, array)))]
+
+
+def _prediction(model, array):
+    if type(model).__module__.startswith("xgboost") and not hasattr(model, "get_booster"):
+        import xgboost
+
+        types = model.feature_types
+        matrix = xgboost.DMatrix(
+            array, feature_names=model.feature_names, feature_types=types, enable_categorical="c" in (types or ())
+        )
+        return model.predict(matrix)
+    return model.predict(array)
+
+
+def _with_categories(model, array):
+    """CatBoost takes categories as whole numbers, which a matrix of floats cannot hold beside its other columns."""
+    places = model.get_cat_feature_indices()
+    if not places:
+        return array
+    import pandas
+
+    return pandas.DataFrame(array).astype(dict.fromkeys(places, numpy.int64))

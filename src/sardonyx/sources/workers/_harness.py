@@ -1,0 +1,159 @@
+"""Runs a worker file in any Python that has its framework: JSON lines in, JSON lines out. Needs the standard library and numpy.
+
+    python _harness.py worker.py
+
+Tasks: `open` (a source), `describe`, `predict` (a list of .npz files), `export` (a route). Arrays travel in .npz files.
+"""
+
+import os
+import sys
+
+# Workers are named like their frameworks; this folder must not hide the frameworks from `import`.
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
+
+import importlib
+import json
+import random
+import time
+import traceback
+import types
+
+import numpy
+
+
+def main():
+    # The framework may print: its stdout becomes stderr, and answers go to the original stdout.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    worker, held = None, {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        started = time.perf_counter()
+        try:
+            worker = worker or import_worker(sys.argv[1])
+            answer = {"ok": True, **TASKS[request["do"]](worker, held, request)}
+        except Exception as error:
+            answer = {"ok": False, "error": describe_error(error)}
+        answer["seconds"] = time.perf_counter() - started
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def import_worker(path):
+    """The worker as part of a package of its own, so that it can import its siblings by `from ._interface import ...`."""
+    package = types.ModuleType("sardonyx_workers")
+    package.__path__ = [os.path.dirname(os.path.abspath(path)), HERE]
+    sys.modules[package.__name__] = package
+    return importlib.import_module(package.__name__ + "." + os.path.basename(path)[: -len(".py")])
+
+
+def open_source(worker, held, request):
+    source = request["source"]
+    # A factory that draws random weights must draw the same ones in every process that opens it.
+    random.seed(0)
+    numpy.random.seed(0)
+    if hasattr(worker, "seed"):
+        worker.seed(0)
+    held["model"] = worker.adopt(built(source), source) if source["form"] == "factory" else worker.load(source)
+    return {"versions": versions(worker)}
+
+
+def built(source):
+    """What `file.py:name` or `package.module:name` stands for; functions and classes are called."""
+    path, name = source["path"], source["attribute"]
+    if path.endswith(".py"):
+        sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+        module = importlib.import_module(os.path.basename(path)[: -len(".py")])
+    else:
+        sys.path.insert(0, os.getcwd())
+        module = importlib.import_module(path)
+    if not hasattr(module, name):
+        raise AttributeError(
+            f"{path} has no '{name}'; it has {', '.join(n for n in vars(module) if not n.startswith('_'))}"
+        )
+    found = getattr(module, name)
+    return found() if isinstance(found, type) or type(found).__name__ == "function" else found
+
+
+def describe(worker, held, request):
+    return {"description": worker.describe(held["model"])}
+
+
+def predict(worker, held, request):
+    return {"outputs": predict_files(worker, held["model"], request["inputs"], double=request.get("double", False))}
+
+
+def export(worker, held, request):
+    options = dict(request["options"])
+    options["inputs"] = read_arrays(options.pop("example"))
+    notes = worker.export(held["model"], request["route"], request["out"], **options)
+    return {"notes": notes or {}}
+
+
+TASKS = {"open": open_source, "describe": describe, "predict": predict, "export": export}
+
+
+def predict_files(worker, model, paths, double):
+    """For every .npz of inputs, the .npz of outputs beside it, or the error of that batch."""
+    results = []
+    for path in paths:
+        try:
+            outputs = worker.predict(model, read_arrays(path), double=double)
+        except Exception as error:
+            results.append({"error": describe_error(error)})
+            continue
+        target = path[: -len(".npz")] + (".double" if double else "") + ".out.npz"
+        numpy.savez(target, **{f"{index:04}": plain_array(array) for index, (_, array) in enumerate(outputs)})
+        results.append({"path": target, "names": [name for name, _ in outputs]})
+    return results
+
+
+def read_arrays(path):
+    with numpy.load(path, allow_pickle=False) as file:
+        return {key: file[key] for key in file.files}
+
+
+def plain_array(array):
+    """An array that .npz holds without pickle: Python strings become a fixed-width type."""
+    array = numpy.asarray(array)
+    return array.astype(str) if array.dtype == object else array
+
+
+def versions(worker):
+    from importlib import metadata
+
+    found = {}
+    for name in worker.DISTRIBUTIONS:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def describe_error(error):
+    """Type, message, the innermost line of the user's own code (or what the worker says it is), the end of the traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if is_user_code(f.filename)]
+    where = f"{theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
+    tail = traceback.format_exception(type(error), error, error.__traceback__)[-6:]  # as Python 3.9 takes it
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "where": getattr(error, "where", "") or where,
+        "hint": getattr(error, "hint", ""),
+        "traceback": "".join(tail)[-4000:],
+    }
+
+
+def is_user_code(filename):
+    library = "site-packages" in filename or os.path.join("lib", "python") in filename
+    ours = (
+        os.path.dirname(os.path.dirname(HERE)) + os.sep
+    )  # the whole of sardonyx, which calls a live object in process
+    return not library and not filename.startswith((ours, "<"))
+
+
+if __name__ == "__main__":
+    main()

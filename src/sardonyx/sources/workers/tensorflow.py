@@ -1,0 +1,297 @@
+"""Opens and runs TensorFlow, Keras and TFLite models. Needs tensorflow, tf2onnx and numpy; see _harness.py."""
+
+import os
+
+os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the reference is the CPU's; a GPU may round through TF32
+
+import inspect
+import logging
+import re
+import tempfile
+import zipfile
+
+import keras
+import numpy
+import tensorflow as tf
+
+from . import _tf2onnx
+from ._lite import Lite
+from ._tensors import Unreadable, distinct, leaves, plain, readable, to_array, to_spec
+
+DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras", "tf2onnx")
+SERVING = "serving_default"
+NO_OUTPUT = (
+    "Assert",
+    "Const",
+    "NoOp",
+    "Placeholder",
+)  # nodes of a frozen graph that nothing reads, and that answer nothing
+
+
+class Network:
+    """A model as a function of named tensors: `function(*arrange(named))`. Without `specs`, it takes whatever comes.
+
+    `model` is the Keras model; `folder`, `signature` and `graph` are what the network was read from.
+    """
+
+    def __init__(self, function, arrange, specs, outputs=None, **origin):
+        self.function, self.arrange, self.specs, self.outputs = function, arrange, specs, outputs
+        self.model, self.folder, self.signature, self.graph, self.owner = map(
+            origin.get, ("model", "folder", "signature", "graph", "owner")
+        )
+        self.twin = None
+
+    def run(self, named):
+        """[(name, tensor)] of the outputs, in the order in which TensorFlow flattens them."""
+        return self.name(self.function(*self.arrange(named)), named)
+
+    def name(self, answers, inputs):
+        found = list(leaves(answers))
+        names = self.outputs or [name for name, _ in found]
+        return list(zip(distinct(names, inputs), (value for _, value in found)))
+
+    def describe(self):
+        if not self.specs:
+            return {"inputs": [], "outputs": []}
+        traced = tf.function(lambda named: self.function(*self.arrange(named))).get_concrete_function(self.specs)
+        outputs = self.name(traced.structured_outputs, self.specs)
+        return {
+            "inputs": [to_spec(name, spec.dtype, spec.shape) for name, spec in self.specs.items()],
+            "outputs": [to_spec(name, spec.dtype, spec.shape) for name, spec in outputs],
+        }
+
+
+def adopt(found, source):
+    """The network of what a factory built: a Keras model, a tf.function, or a module with a `__call__`."""
+    with readable():
+        if isinstance(found, keras.Model):
+            return of_keras(found, source["weights"])
+        no_weights(source)
+        if not callable(found):
+            raise Unreadable(f"expected a Keras model or a tf.function, got {found!r:.80}")
+        return of_function(found)
+
+
+def load(source):
+    opener = {"saved-model": open_saved_model, "graph": open_graph, "tflite": open_lite}.get(source["form"], open_keras)
+    with readable():
+        if opener is not open_keras:
+            no_weights(source)
+        return opener(source)
+
+
+def no_weights(source):
+    if source["weights"]:
+        raise Unreadable("--weights fits Keras models only", "load the weights inside the factory")
+
+
+def describe(model):
+    with readable():
+        return model.describe()
+
+
+def predict(model, inputs, *, double=False):
+    """What the framework answers, without training behaviour."""
+    missing = [name for name in model.specs if name not in inputs]
+    if missing:
+        raise Unreadable(f"no value for the input {', '.join(missing)}; it takes {', '.join(model.specs)}")
+    with readable():
+        if double:
+            return predict_double(model, inputs)
+        named = {name: tf.constant(inputs[name]) for name in (model.specs or inputs)}
+        return [(name, to_array(name, tensor)) for name, tensor in model.run(named)]
+
+
+def export(model, route, out, **options):
+    with readable():
+        return _tf2onnx.export(model, route, out, **options)
+
+
+# Opening files
+
+
+def open_keras(source):
+    path, trust = source["path"], source["trust"]
+    if path.endswith(".keras") and os.path.isfile(path) and not zipfile.is_zipfile(path):
+        raise Unreadable(f"{path} is damaged: it is not a whole zip archive", "save it again with model.save(...)")
+    try:
+        model = keras.models.load_model(path, compile=False, safe_mode=not trust)
+    except ValueError as error:
+        if "lambda" in str(error).lower() and not trust:
+            hint = "pass --trust if you made it yourself, or write a SavedModel with model.export('folder')"
+            raise Unreadable(f"{path} holds the bytecode of a Python lambda, which runs when opened", hint) from error
+        if "No model config" in str(error):
+            hint = "build the model in a file and pass the weights: convert file.py:factory --weights " + path
+            raise Unreadable(f"{path} holds weights without their model", hint) from error
+        raise
+    return of_keras(model, source["weights"])
+
+
+def open_saved_model(source):
+    path = source["path"] if os.path.isdir(source["path"]) else os.path.dirname(source["path"]) or "."
+    try:
+        loaded = tf.saved_model.load(path)
+    except Exception as error:
+        # Folders of older Keras versions trip the object loader, but not the graph loader.
+        logging.getLogger(__name__).warning("tf.saved_model.load: %s", plain(error))
+        signature = choose(_tf2onnx.signatures(path), source["attribute"], path)
+        return of_graph(*_tf2onnx.frozen(path, signature), folder=path, signature=signature)
+    signature = choose(loaded.signatures, source["attribute"], path)
+    function = loaded.signatures[signature]
+    specs = dict(sorted(function.structured_input_signature[1].items()))
+    origin = {"folder": path, "signature": signature, "owner": loaded}
+    return Network(lambda named: function(**named), lambda named: [named], specs, **origin)
+
+
+def choose(known, wanted, path):
+    """The signature that was asked for, the default one, or the only one."""
+    known = sorted(name for name in known if not name.startswith("__"))
+    if not known:
+        hint = "save it with signatures=module.__call__.get_concrete_function(...)"
+        raise Unreadable(f"{path} has no signature, so nothing says which function to call", hint)
+    wanted = wanted or (known[0] if len(known) == 1 else SERVING)
+    if wanted not in known:
+        raise Unreadable(f"{path} has no signature '{wanted}'", f"it has {', '.join(known)}; name one as {path}:NAME")
+    return wanted
+
+
+def open_graph(source):
+    """A frozen graph. Its inputs are its placeholders, its outputs the nodes that nothing reads."""
+    definition = tf.compat.v1.GraphDef()
+    with open(source["path"], "rb") as file:
+        try:
+            definition.ParseFromString(file.read())
+        except Exception as error:
+            raise Unreadable(f"{source['path']} is a damaged or truncated graph", "freeze the graph again") from error
+    read = {name.lstrip("^").partition(":")[0] for node in definition.node for name in node.input}
+    inputs = [node.name for node in definition.node if node.op == "Placeholder" and node.name in read]
+    outputs = [node.name for node in definition.node if node.op not in NO_OUTPUT and node.name not in read]
+    if not inputs or not outputs:
+        missing = "no output" if inputs else "no placeholder, so no input"
+        raise Unreadable(f"{source['path']} has {missing}", "convert the SavedModel that it was frozen from")
+    return of_graph(definition, *({name: name + ":0" for name in names} for names in (inputs, outputs)))
+
+
+def open_lite(source):
+    try:
+        return Lite(source["path"])
+    except (RuntimeError, ValueError) as error:
+        foreign = re.search(r"Node number \d+ \((\w+)\) failed to prepare", str(error))
+        if foreign:
+            hint = "convert the SavedModel or Keras model that it was made from"
+            raise Unreadable(f"{source['path']} holds {foreign[1]}, an operator beyond TFLite's own", hint) from error
+        raise Unreadable(f"{source['path']}: {plain(error)}", "make the file again") from error
+
+
+# Objects
+
+
+def of_keras(model, weights=None):
+    if weights:
+        model.load_weights(weights)
+
+    def function(*arguments):
+        return model(*arguments, training=False)
+
+    if not getattr(model, "inputs", None):
+        return Network(function, binder(model.call), {}, model=model)
+    sequential = isinstance(model, keras.Sequential)
+    structure = model.inputs[0] if sequential else model.input
+    tensors = keras.tree.flatten(structure)
+    specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype, tensor.name) for tensor in tensors}
+    # The keys of a dict name the outputs; else the layers do, as Keras reports it.
+    layers = [model.layers[-1].name] if sequential else None if isinstance(model.output, dict) else model.output_names
+    pack = keras.tree.pack_sequence_as
+    return Network(
+        function, lambda named: [pack(structure, [named[name] for name in specs])], specs, layers, model=model
+    )
+
+
+def of_function(found):
+    """A tf.function or a callable module; what it takes is known only where an input_signature says so."""
+    function = found if hasattr(found, "get_concrete_function") or inspect.isfunction(found) else found.__call__
+    python = getattr(function, "python_function", function)
+    declared = getattr(function, "input_signature", None)
+    if declared is None:
+        return Network(function, binder(python), {}, owner=found)
+    names = parameters(python)
+    specs = {spec.name or names[index]: spec for index, spec in enumerate(tf.nest.flatten(declared))}
+    pack = tf.nest.pack_sequence_as
+    return Network(function, lambda named: pack(declared, [named[name] for name in specs]), specs, owner=found)
+
+
+def of_graph(definition, inputs, outputs, **origin):
+    """A frozen graph; `inputs` and `outputs` map names to tensors of the graph."""
+    function = _tf2onnx.graph_function(definition, inputs, outputs)
+    specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in zip(inputs, function.inputs)}
+    origin["graph"] = (definition, inputs, outputs)
+    return Network(function, lambda named: [named[name] for name in specs], specs, list(outputs), **origin)
+
+
+def binder(python):
+    """Named inputs -> positional arguments, by the names of the parameters; a single parameter may take them all as a dict."""
+    names = parameters(python)
+
+    def arrange(named):
+        if set(named) <= set(names):
+            return [named[name] for name in names if name in named]
+        return [dict(named)] if len(names) == 1 and len(named) > 1 else list(named.values())
+
+    return arrange
+
+
+def parameters(python):
+    return [name for name in inspect.signature(python).parameters if name not in ("self", "training", "mask")]
+
+
+# float64
+
+
+def predict_double(model, inputs):
+    """The answer of a twin in float64. Raises NotImplementedError where there is none, or where it computes something else."""
+    if model.model is None or not model.specs:
+        raise NotImplementedError("only Keras models with declared inputs have a float64 twin")
+    model.twin = model.twin or make_twin(model.model)
+    wide = {name: array.astype("float64") if array.dtype.kind == "f" else array for name, array in inputs.items()}
+    answers = predict(model.twin, wide)
+    for (name, single), (_, double) in zip(predict(model, inputs), answers):
+        if single.dtype.kind == "f" and not agree(single, double):
+            raise NotImplementedError(f"the float64 twin computes another {name}, or in {double.dtype}")
+    return answers
+
+
+def agree(single, double):
+    """Whether the twin computes the same thing, however roughly: a twin of other values would be worse than none."""
+    slack = 0.05 * numpy.abs(double[numpy.isfinite(double)]).max(initial=0)
+    return double.dtype == numpy.float64 and numpy.allclose(single, double, rtol=0.05, atol=slack, equal_nan=True)
+
+
+def make_twin(model):
+    def clone(layer):
+        return type(layer).from_config(widened(layer.get_config()))
+
+    try:
+        twin = keras.models.clone_model(model, clone_function=clone)
+        with tempfile.TemporaryDirectory() as folder:
+            # Through a file, because layers such as Normalization derive state when they load it.
+            model.save_weights(os.path.join(folder, "all.weights.h5"))
+            twin.load_weights(os.path.join(folder, "all.weights.h5"))
+    except Exception as error:
+        raise NotImplementedError(f"no float64 twin: {plain(error)}") from error
+    return of_keras(twin)
+
+
+def widened(config):
+    """A layer's config with float64 wherever it says another float type; integer and string inputs stay."""
+    if isinstance(config, dict):
+        return {
+            key: "float64" if key == "dtype" and is_float(value) else widened(value) for key, value in config.items()
+        }
+    return [widened(item) for item in config] if isinstance(config, list) else config
+
+
+def is_float(policy):
+    name = policy.get("config", {}).get("name", "") if isinstance(policy, dict) else policy
+    return isinstance(name, str) and "float" in name

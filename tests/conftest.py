@@ -1,0 +1,20 @@
+"""Settings that every test shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No deadline: a loaded machine is slow, not wrong.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves files that are heavy as a whole unread where heavy tests are left out: they import frameworks."""
+    if config.option.markexpr != "not heavy" or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return True if "\npytestmark = pytest.mark.heavy" in text or "\npytestmark = [pytest.mark.heavy" in text else None

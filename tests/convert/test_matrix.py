@@ -1,0 +1,37 @@
+"""Every source kind by every route, against docs/conversions.md. `make conversions` writes that page anew."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import sardonyx
+from conversions import TABLE, cases, committed, page, row
+
+pytestmark = [pytest.mark.heavy, pytest.mark.filterwarnings("ignore")]
+
+CASES = list(cases())
+EXPECTED = committed()
+# A folder for the verdicts, when the page is being written.
+WRITE = os.environ.get("SARDONYX_WRITE_CONVERSIONS")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("group", "name", "arguments"), CASES, ids=[f"{group}-{name}" for group, name, _ in CASES])
+def test_verdicts_are_those_of_the_page(group, name, arguments, tmp_path):
+    source, options = arguments()
+    report = sardonyx.convert(source, tmp_path / "m.onnx", **options)
+    found = row(report["candidates"])
+    if WRITE:
+        key = f"{CASES.index((group, name, arguments)):04}.json"
+        (Path(WRITE) / key).write_text(json.dumps([group, name, found, [c["reason"] for c in report["candidates"]]]))
+        return
+    assert found == EXPECTED.get((group, name)), [c["reason"] for c in report["candidates"]]
+    assert (tmp_path / "m.onnx").exists() == report.ok
+
+
+def test_the_page_lists_every_case_and_no_other():
+    if not WRITE:
+        assert list(EXPECTED) == [(group, name) for group, name, _ in CASES]
+        assert TABLE.read_text() == page(EXPECTED)

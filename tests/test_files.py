@@ -1,0 +1,144 @@
+"""Writing that leaves the old file or the new one."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sardonyx import files
+from sardonyx.errors import OutputError
+
+
+def test_the_file_appears_only_when_the_block_ends_well(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    with files.replacing(target) as temporary:
+        temporary.write_text("new")
+        assert not target.exists()
+    assert target.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_block_that_fails_leaves_the_old_file_and_no_trace(tmp_path: Path, raised: type[BaseException]) -> None:
+    target = tmp_path / "out.txt"
+    target.write_text("old")
+    with pytest.raises(raised), files.replacing(target) as temporary:  # noqa: PT012
+        temporary.write_text("half")
+        raise raised
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_two_writers_of_one_file_do_not_share_a_temporary_name(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    with files.replacing(target) as first, files.replacing(target) as second:
+        assert first != second
+        first.write_text("first")
+        second.write_text("second")
+    assert target.read_text() == "first"
+
+
+def test_a_link_is_replaced_and_what_it_points_at_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    files.write_text(tmp_path / "link", "new")
+    assert (tmp_path / "real").read_text() == "old"
+    assert (tmp_path / "link").read_text() == "new"
+
+
+def test_a_device_is_never_replaced_by_a_file() -> None:
+    with pytest.raises(OutputError, match="not a plain file"), files.replacing(os.devnull):
+        pass
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+@pytest.mark.parametrize("place", ["missing/out.txt", "file/out.txt", "folder", "", "n" * 300])
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError) as caught, files.replacing(f"{tmp_path}/{place}") as temporary:
+        temporary.write_text("x")
+    assert caught.value.message.startswith("cannot write")
+    assert caught.value.hint
+    with pytest.raises(OutputError):
+        files.must_be_writable(f"{tmp_path}/{place}")
+
+
+def test_a_good_place_is_found_writable_and_stays_empty(tmp_path: Path) -> None:
+    files.must_be_writable(tmp_path / "out.txt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
+    """A limit on the size of files makes the write itself fail, as a full disk does."""
+    target = tmp_path / "out.bin"
+    target.write_bytes(b"old")
+    script = (
+        "import sys; from sardonyx import files\nwith files.replacing(sys.argv[1]) as t: t.write_bytes(bytes(1 << 20))"
+    )
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(target)], capture_output=True, text=True, preexec_fn=small_files
+    )
+    assert "OutputError: cannot write" in done.stderr
+    assert "File too large" in done.stderr
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "bundle"
+    for text in ("old", "new"):
+        with files.replacing_folder(target, known_by="bundle.json") as temporary:
+            (temporary / "bundle.json").write_text(text)
+            (temporary / f"{text}.txt").touch()
+    assert sorted(path.name for path in target.iterdir()) == ["bundle.json", "new.txt"]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "bundle"
+    target.mkdir()
+    (target / "bundle.json").write_text("old")
+    with pytest.raises(KeyboardInterrupt), files.replacing_folder(target, known_by="bundle.json"):
+        raise KeyboardInterrupt
+    assert (target / "bundle.json").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("place", [".", "..", "photos", "note.txt", "photos/../photos"])
+def test_a_folder_with_somebody_s_work_is_never_replaced(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("photos").mkdir()
+    Path("photos/cat.png").touch()
+    Path("note.txt").touch()
+    with pytest.raises(OutputError), files.replacing_folder(place, known_by="bundle.json"):
+        pass
+    assert Path("photos/cat.png").exists()
+    assert Path("note.txt").exists()
+
+
+def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
+    (tmp_path / "bundle").mkdir()
+    with files.replacing_folder(tmp_path / "bundle") as temporary:
+        (temporary / "a").touch()
+    assert (tmp_path / "bundle" / "a").exists()
+
+
+def test_copy_and_hash_agree(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(os.urandom(100_000))
+    files.copy(tmp_path / "a", tmp_path / "b")
+    assert files.sha256(tmp_path / "a") == files.sha256(tmp_path / "b")
+    (tmp_path / "b").write_bytes(b"changed")
+    assert files.sha256(tmp_path / "a") != files.sha256(tmp_path / "b")
