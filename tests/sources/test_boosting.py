@@ -89,8 +89,13 @@ def test_values_on_and_beside_a_threshold_take_the_same_side(name: str, tmp_path
     assert set(found.values()) == {"agrees"}, found
 
 
-@pytest.mark.parametrize("name", ["xgboost with holes", "lightgbm with holes", "lightgbm use_missing=false", "catboost with holes",
-                                  "xgboost gblinear", "xgboost categories", "lightgbm categories"])  # fmt: skip
+WITH_HOLES = (
+    "xgboost with holes", "lightgbm with holes", "lightgbm use_missing=false", "catboost with holes", "xgboost gblinear",
+    "xgboost categories", "lightgbm categories",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITH_HOLES)
 def test_missing_values_take_the_same_side(name: str, tmp_path: Path) -> None:
     example = zoo.example(name)["X"].copy()
     example[np.random.default_rng(1).random(example.shape) < 0.5] = np.nan
@@ -135,10 +140,14 @@ def test_a_file_is_recognised_opened_and_exported_in_its_own_process(file: str, 
     assert (source.plugin, source.form) == ("boosting", form)
     example = zoo.example(name)
     expected = agreement.answers(zoo.fitted(name), example)
-    assert agreement.outcomes(renamed, example, tmp_path) == {"trees": "agrees"}
-    again = agreement.answers(renamed, example)
-    assert again.names == expected.names
-    for one, two in zip(again.arrays, expected.arrays, strict=True):
+    with Original(source) as original:
+        (answer,) = original.predict([example])
+        settings = {"dynamic": agreement.dynamic(example), **agreement.OPTIONS}
+        done = original.export("trees", tmp_path / "m.onnx", example=example, **settings)
+    assert done.failure is None
+    assert agreement.verdict(answer, tmp_path / "m.onnx", example, {}) == "agrees"
+    assert answer.names == expected.names
+    for one, two in zip(answer.arrays, expected.arrays, strict=True):
         np.testing.assert_array_equal(one, two)
 
 
@@ -171,7 +180,8 @@ from sklearn.preprocessing import StandardScaler
 from lightgbm import LGBMRegressor
 
 def piped():
-    return make_pipeline(StandardScaler(), LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1)).fit(*load_diabetes(return_X_y=True))
+    last = LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1)
+    return make_pipeline(StandardScaler(), last).fit(*load_diabetes(return_X_y=True))
 
 def class_of_it():
     return LGBMRegressor
@@ -206,3 +216,14 @@ def test_outputs_and_dimensions_are_named_as_asked(tmp_path: Path) -> None:
             signature = Model.load(tmp_path / "m.onnx").signature
             assert [str(spec) for spec in signature.inputs] == ["X=float32[rows,13]"]
             assert [str(spec) for spec in signature.outputs] == ["class=int64[rows]", "share=float32[rows,3]"]
+
+
+def test_a_jump_at_a_threshold_is_not_taken_for_rounding(tmp_path: Path) -> None:
+    """onnxmltools rounds LightGBM's thresholds to the nearest float32, which moves the values that lie on them."""
+    import sardonyx
+
+    name = "lightgbm regression"
+    report = sardonyx.convert(zoo.fitted(name), tmp_path / "m.onnx", example=zoo.example(name))
+    verdicts = {candidate["route"]: candidate["verdict"] for candidate in report.fields["candidates"]}
+    assert verdicts == {"trees": "agrees", "onnxmltools": "wrong", "trees-double": "agrees"}
+    assert report.ok

@@ -24,7 +24,7 @@ def compare(
     """`equal`, `rounding` or `mismatch` for every output of `candidate`, an ONNX model, against `reference`, any source.
 
     The tolerance is measured from the reference's own rounding unless `rtol` or `atol` is given. On a mismatch the first
-    diverging node is searched for, holding at most `memory` bytes of intermediate tensors at a time.
+    diverging node is searched for. At most `memory` bytes of intermediate tensors are held at a time.
     """
     from sardonyx.compare.verdict import compare_models
 

@@ -19,6 +19,7 @@ Pairs = dict[str, str]
 
 COMMUTATIVE = frozenset(("Add", "Mul", "Max", "Min", "Sum", "Mean", "And", "Or", "Xor", "Equal"))
 # What exporters write on a node about where it came from, the most exact first.
+INSTALLED = ("site-packages", "dist-packages")
 METADATA_KEYS = ("pkg.torch.onnx.name_scopes", "namespace", "pkg.torch.onnx.fx_node")
 
 
@@ -178,27 +179,31 @@ def _backward(reference: Flow, candidate: Flow, known: Pairs) -> Pairs:
     """Inputs of paired steps of one kind are paired where both still stand alone."""
     pairs, taken = dict(known), set(known.values())
     for step in reversed(candidate.steps):
-        theirs = next((pairs[name] for name in step.outputs if name in pairs), None)
-        if theirs is None or theirs not in reference.producer:
+        made = next((pairs[name] for name in step.outputs if name in pairs), "")
+        if made not in reference.producer:
             continue
-        other = reference.steps[reference.producer[theirs]]
-        if other.op_type != step.op_type or len(other.inputs) != len(step.inputs):
+        other = reference.steps[reference.producer[made]]
+        if other.op_type != step.op_type:
             continue
-        for mine, name in zip(step.inputs, other.inputs, strict=True):
-            if mine in candidate.producer and name in reference.producer and mine not in pairs and name not in taken:
-                pairs[mine] = name
-                taken.add(name)
+        mine = [name if name in candidate.producer and name not in pairs else "" for name in step.inputs]
+        theirs = [name if name in reference.producer and name not in taken else "" for name in other.inputs]
+        if step.op_type in COMMUTATIVE and sum(map(bool, mine)) == sum(map(bool, theirs)) == 1:
+            mine, theirs = list(filter(None, mine)), list(filter(None, theirs))
+        fresh = {one: two for one, two in zip(mine, theirs, strict=False) if one and two}
+        pairs |= fresh
+        taken |= set(fresh.values())
     return pairs
 
 
 def source_of(step: Step) -> str | None:
-    """The line of the user's code that the exporter wrote down, as `model.py:17 in forward: x = self.conv(x)`."""
+    """The line of code that the exporter wrote down, as `model.py:17 in forward: x = self.conv(x)`; the user's own if it can be."""
     if step.node is None:
         return None
     trace = step.node.metadata_props.get("pkg.torch.onnx.stack_trace") or ""
     frames = [frame for frame in _frames(trace) if not frame.startswith("<")]
+    own = [frame for frame in frames if not any(folder in frame for folder in INSTALLED)]
     if frames:
-        return frames[-1]
+        return (own or frames)[-1]
     for key in METADATA_KEYS[:2]:
         text = step.node.metadata_props.get(key)
         if text:

@@ -13,6 +13,7 @@ from sardonyx.compare.flow import Flow, Step
 from sardonyx.compare.judge import OutputVerdict
 from sardonyx.compare.look import Both
 from sardonyx.compare.partial import Trace
+from sardonyx.compare.region import match_values, odd_one_out, steps_between
 from sardonyx.errors import InputError, RuntimeRefused
 from sardonyx.progress import task
 from sardonyx.signature import Array
@@ -111,6 +112,11 @@ class Search:
             # The node only enlarged a difference that it was given. Look for the origin of that with a finer measure.
             self.limit = self.both.used(origin) / 2
             bad = origin
+        if bad in self.both.sizes and len(self.flow.needed([bad], frontier)) > 1:
+            matched = match_values(self.both, bad, frontier, self.alignment.pairs)
+            self.alignment.pairs |= matched
+            self.alignment.same |= matched.keys()
+            frontier = self._frontier(bad)
         return self._describe(bad, frontier, confirmed, verdict)
 
     def find_failure(self, message: str) -> Divergence:
@@ -188,9 +194,8 @@ class Search:
         self, bad: str, frontier: Sequence[str], confirmed: bool, verdict: OutputVerdict | None
     ) -> Divergence:
         reference, pairs = self.both.reference.flow, self.alignment.pairs
-        region = [self.flow.steps[index] for index in self.flow.needed([bad], frontier)]
-        reasons = {step.name: explain(reference, self.flow, step, pairs) for step in region}
-        step = self._guilty(region, reasons, bad)
+        region = steps_between(self.flow, frontier, bad)
+        step = self._guilty(region, frontier, bad)
         made = reference.producer.get(pairs.get(step.outputs[0], ""))
         other = None if made is None else reference.steps[made]
         return Divergence(
@@ -199,14 +204,18 @@ class Search:
             tensor=bad if bad in step.outputs else step.outputs[0],
             source=source_of(step) or (source_of(other) if other is not None else None),
             reference_node=None if other is None else other.name,
-            why=reasons[step.name],
+            why=explain(reference, self.flow, step, pairs),
             max_abs=None if verdict is None else verdict.max_abs,
             confirmed=confirmed,
             region=tuple(item.name for item in region),
             runs=self.both.runs,
         )
 
-    def _guilty(self, region: Sequence[Step], reasons: Mapping[str, str], bad: str) -> Step:
-        """The one step of the region that visibly differs from its counterpart or has none; else the last."""
-        differing = [step for step in region if reasons[step.name]]
-        return differing[0] if len(differing) == 1 else self.flow.steps[self.flow.producer[bad]]
+    def _guilty(self, region: Sequence[Step], frontier: Sequence[str], bad: str) -> Step:
+        """The step of the region that has no equal in the reference; the last if that is not one alone."""
+        last = self.flow.steps[self.flow.producer[bad]]
+        if len(region) == 1 or bad not in self.alignment.pairs:
+            return last
+        reference, pairs = self.both.reference.flow, self.alignment.pairs
+        counterpart = steps_between(reference, [pairs[name] for name in frontier], pairs[bad])
+        return odd_one_out(reference, self.flow, region, counterpart) or last

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from sardonyx.compare.judge import EXACT, OutputVerdict, Tolerance, is_float, judge
-from sardonyx.compare.noise import Method, moved, tolerance_of
-from sardonyx.compare.partial import Trace, assemble, execute, tensor_bytes
+from sardonyx.compare.noise import WIDE_TENSORS, Method, shaken, tolerance_of
+from sardonyx.compare.partial import Trace, assemble, execute
 from sardonyx.compare.widen import NARROW, widen
 from sardonyx.errors import InputError, RuntimeRefused
 from sardonyx.signature import Array
 
 # A tensor is held twice, and its float64 twin is as large as both.
 COPIES = 4
+# Tensors up to this may have a float64 twin, however small the model is: next to the interpreter itself it is little.
+SMALL = 1 << 25
 # In terms of the least tolerance that a tensor can have: below the first a difference is rounding, above the second it is not.
 SURELY_ROUNDING = 0.25
 SURELY_WRONG = 1e5
@@ -44,6 +46,7 @@ class Both:
     memory: int
     looks: dict[str, Look] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    wide: bool = True
 
     @property
     def runs(self) -> int:
@@ -51,11 +54,11 @@ class Both:
 
     def survey(self) -> None:
         """Learns the size of every tensor of the candidate, from one run that keeps none."""
-        kinds = self.candidate.types
-        self.sizes = {name: tensor_bytes(shape, kinds[name]) for name, shape in self.candidate.shapes().items()}
+        self.sizes = self.candidate.sizes()
         # A plain run holds the weights and a few tensors; the search shall not need much more.
-        plain = self.candidate.flow.weight_bytes() // 2 + COPIES * max(self.sizes.values(), default=0)
-        self.memory = min(self.memory, plain)
+        largest, weights = max(self.sizes.values(), default=0), self.candidate.flow.weight_bytes()
+        self.memory = min(self.memory, weights // 2 + COPIES * largest)
+        self.wide = WIDE_TENSORS * largest <= max(SMALL, weights // 2)
 
     def used(self, name: str) -> float:
         """How much of its tolerance the tensor was seen to use; nothing if it was not looked at."""
@@ -108,25 +111,27 @@ class Both:
     def _tolerances(self, tensors: Mapping[str, Any]) -> dict[str, Tolerance]:
         """The tolerance of tensors of the reference, from one run with other rounding."""
         floats = [name for name, array in tensors.items() if _is_float_array(array)]
-        twins, method = again(self.reference, floats) if floats else ({}, "float64")
+        twins, method = again(self.reference, floats, wide=self.wide) if floats else ({}, "float64")
         return {
             name: tolerance_of(array, twins[name], method) if name in floats else EXACT
             for name, array in tensors.items()
         }
 
 
-def again(trace: Trace, names: Sequence[str]) -> tuple[dict[str, list[Array]], Method]:
+def again(trace: Trace, names: Sequence[str], *, wide: bool) -> tuple[dict[str, list[Array]], Method]:
     """The tensors once more with other rounding: in float64, or else from inputs moved by one unit in the last place."""
+    if not wide:
+        found = trace.fetch(names, shaken(trace, 1))
+        return {name: [found[name]] for name in names}, "repeats"
     trace.runs += 1
     try:
         proto, feeds = assemble(trace.flow, names, trace.inputs)
-        wide = widen(proto)
-        taken = {value.name for value in wide.graph.input}
-        found = execute(wide, {name if name in taken else name + NARROW: array for name, array in feeds.items()}, names)
+        twin = widen(proto)
+        taken = {value.name for value in twin.graph.input}
+        found = execute(twin, {name if name in taken else name + NARROW: array for name, array in feeds.items()}, names)
         return {name: [found[name]] for name in names}, "float64"
     except (InputError, RuntimeRefused):
-        found = Trace(trace.flow, moved(trace.inputs, 1)).fetch(names)
-        return {name: [found[name]] for name in names}, "repeats"
+        return again(trace, names, wide=False)
 
 
 def _glance(expected: Any, actual: Any) -> Look | None:

@@ -19,7 +19,7 @@ import numpy as np
 from sardonyx.compare.floor import Floor, floor_of
 from sardonyx.compare.flow import Flow
 from sardonyx.compare.judge import EXACT, Tolerance, flatten, is_float, judge
-from sardonyx.compare.partial import assemble, open_session, run_session
+from sardonyx.compare.partial import Trace, assemble, open_session, run_session
 from sardonyx.compare.widen import NARROW, widen
 from sardonyx.errors import InputError, RuntimeRefused
 from sardonyx.model import Model
@@ -34,6 +34,8 @@ SAFETY: dict[Method, float] = {"float64": 16.0, "repeats": 48.0}
 # With fewer measured values than this, one of them may be small by luck, so inputs moved by one unit in the last place add some.
 ENOUGH = 64
 MOST_SAMPLES = 8
+# A float64 twin holds a few doubles of the largest tensor at a time, most of them while it adds up a convolution.
+WIDE_TENSORS = 12
 # A difference below this share of a tolerance that was measured on another batch needs no measurement of its own.
 DOUBTFUL = 0.5
 
@@ -58,19 +60,21 @@ def measure(
     others: Sequence[Sequence[Any]] | None = None,
     leave: Collection[int] = (),
     seconds: float = 20,
+    memory: int | None = None,
 ) -> Noise:
     """The noise of `model`, whose answers to `batches` are `outputs`.
 
     With the answers of another model in `others`, only batches whose verdict could depend on it are measured, and none
     after the first that proves a mismatch. The rest get their tolerance from those that were measured, scaled to their
     own outputs; so do those that are left after `seconds`, and those in `leave`: inputs that lie on a threshold, where the
-    last place of a number decides everything and says nothing about rounding.
+    last place of a number decides everything and says nothing about rounding. A float64 twin that would hold more than
+    `memory` bytes is not made.
     """
     order = list(range(len(batches))) if others is None else _differing(outputs, others)
     if not order:
         return fixed("exact", EXACT, outputs)
     order = [index for index in order if index not in leave] or [0]
-    meter = Meter(model, batches[0])
+    meter = Meter(model, batches[0], memory)
     started = time.perf_counter()
     twins: list[list[Sequence[Any]]] = [[] for _ in batches]
     extra: list[tuple[Sequence[Any], Sequence[Sequence[Any]]]] = []
@@ -142,13 +146,15 @@ def tolerance_of(reference: Array, twins: Sequence[Array], method: Method) -> To
 class Meter:
     """A model beside its twin. Weights are shared: neither holds a copy."""
 
-    def __init__(self, model: Model, example: Mapping[str, Array]) -> None:
+    def __init__(self, model: Model, example: Mapping[str, Array], memory: int | None = None) -> None:
         self.model = model
         self.flow = Flow.of(model)
         self._steps = any(node.op_type.startswith("TreeEnsemble") for graph in model.ir.graphs() for node in graph)
         self.method: Method = "float64"
         self._sessions: dict[bool, tuple[Any, Arrays]] = {}
         try:
+            if memory is not None and Trace(self.flow, example).largest() * WIDE_TENSORS > memory:
+                raise InputError("the float64 twin would not fit into memory", hint="allow more with --memory")
             self._run(example, wide_twin=True)
         except (InputError, RuntimeRefused):
             self.method = "repeats"
@@ -160,7 +166,7 @@ class Meter:
         single = Session(self.model, Settings(threads=1, optimize=False))
         answers: list[Sequence[Any]] = [list(single.run_fitted(batch).values())]
         if not self._steps:  # an input moved across the threshold of a tree makes a jump, which is not rounding
-            answers += [self._run(moved(batch, seed)) for seed in (1, 2)]
+            answers += [self._run(batch, given=shaken(Trace(self.flow, batch), seed)) for seed in (1, 2)]
         turned = _turned(batch)
         if turned is not None:
             back = [_turn_back(batch, value) for value in self._run(turned)]
@@ -172,7 +178,13 @@ class Meter:
         other = moved(batch, seed)
         return self._run(other), self.twins(other)
 
-    def _run(self, batch: Mapping[str, Array], *, wide_twin: bool = False) -> Sequence[Any]:
+    def _run(
+        self, batch: Mapping[str, Array], *, wide_twin: bool = False, given: Mapping[str, Array] | None = None
+    ) -> Sequence[Any]:
+        if given is not None and not set(given) <= set(batch):
+            found = Trace(self.flow, batch).fetch(self.flow.outputs, given)
+            return [found[name] for name in self.flow.outputs]
+        batch = {**batch, **(given or {})}
         session, feeds = self._sessions.get(wide_twin) or self._open(batch, wide_twin)
         names = {item.name for item in session.get_inputs()}
         inputs = {name if name in names else name + NARROW: array for name, array in {**feeds, **batch}.items()}
@@ -193,6 +205,28 @@ def moved(batch: Mapping[str, Array], seed: int) -> Arrays:
         else array
         for name, array in batch.items()
     }
+
+
+def shaken(trace: Trace, seed: int) -> Arrays:
+    """What to give a run so that everything in it rounds differently: the float inputs, one unit in the last place off.
+
+    Where all inputs are integers, the first floats that are made of them.
+    """
+    floats = {name: array for name, array in trace.inputs.items() if array.dtype.kind == "f"}
+    return moved(floats or trace.fetch(_first_floats(trace)), seed)
+
+
+def _first_floats(trace: Trace) -> list[str]:
+    def is_float_tensor(name: str) -> bool:
+        return trace.types.get(name) in ("tensor(float)", "tensor(double)", "tensor(float16)")
+
+    return [
+        name
+        for step in trace.flow.steps
+        if step.reads and not any(is_float_tensor(name) for name in step.reads)
+        for name in step.outputs
+        if is_float_tensor(name)
+    ]
 
 
 def _floors(answer: Sequence[Any], twins: Sequence[Sequence[Any]]) -> list[Floor]:

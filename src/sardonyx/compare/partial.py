@@ -83,6 +83,14 @@ class Trace:
         found = execute(proto, feeds, ends)
         return {name: tuple(map(int, found[end])) for name, end in zip(arrays, ends, strict=True)}
 
+    def sizes(self) -> dict[str, int]:
+        """The bytes of every tensor."""
+        return {name: tensor_bytes(shape, self.types[name]) for name, shape in self.shapes().items()}
+
+    def largest(self) -> int:
+        """The bytes of the largest tensor."""
+        return max(self.sizes().values(), default=0)
+
 
 def assemble(flow: Flow, targets: Sequence[str], known: Mapping[str, Array]) -> tuple[onnx.ModelProto, Arrays]:
     """A model of the steps that make the targets from the known tensors, and everything to feed it."""
@@ -105,9 +113,8 @@ def assemble(flow: Flow, targets: Sequence[str], known: Mapping[str, Array]) -> 
 
 
 def open_session(proto: onnx.ModelProto) -> ort.InferenceSession:
-    """A session that runs the graph as it is written, and gives memory back as soon as a tensor is done with."""
+    """A session that runs the graph as it is written, and holds each tensor no longer than it is needed."""
     chosen = options(Settings(optimize=False))
-    chosen.enable_cpu_mem_arena = False
     chosen.enable_mem_pattern = False
     # As the steps are listed, and Shape as soon as it can be: the default order may keep every tensor to the end.
     chosen.execution_order = ort.ExecutionOrder.PRIORITY_BASED

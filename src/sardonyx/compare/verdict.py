@@ -11,9 +11,21 @@ from sardonyx.compare.flow import Flow
 from sardonyx.compare.judge import Judgement, OutputVerdict, Tolerance, flatten, judge
 from sardonyx.compare.localize import Divergence, localize
 from sardonyx.compare.noise import Noise, fixed, larger, measure, settle
-from sardonyx.compare.sides import INPUTS, OnnxSide, Pairing, Side, open_candidate, open_reference, pair
+from sardonyx.compare.sides import (
+    INPUTS,
+    OnnxSide,
+    OriginalSide,
+    Pairing,
+    Side,
+    free_graphs,
+    open_candidate,
+    open_reference,
+    pair,
+)
+from sardonyx.compare.standin import stand_in
 from sardonyx.compare.words import report
-from sardonyx.errors import InputError, RuntimeRefused
+from sardonyx.errors import BadData, InputError, RuntimeRefused
+from sardonyx.model import Model
 from sardonyx.progress import task
 from sardonyx.report import Report
 from sardonyx.signature import Arrays
@@ -35,12 +47,13 @@ class Tally:
     worst: Case | None = None
     worst_used: float = 0.0
     worst_output: str = ""
+    worst_tolerances: Sequence[Tolerance] = ()
 
-    def add(self, case: Case, judged: Judgement) -> None:
+    def add(self, case: Case, judged: Judgement, tolerances: Sequence[Tolerance]) -> None:
         self.judgement = judged if self.judgement is None else self.judgement.merge(judged)
         used = min(judged.used, CLEAR)
         if judged.verdict == "mismatch" and used > self.worst_used:
-            self.worst, self.worst_used = case, used
+            self.worst, self.worst_used, self.worst_tolerances = case, used, tolerances
             self.worst_output = max(judged.outputs, key=lambda output: output.used).name
 
 
@@ -62,7 +75,7 @@ def compare_models(
     with open_reference(reference, source_options) as theirs:
         pairing = pair(theirs.signature, ours.signature)
         for cases in chunks(theirs, theirs.signature or ours.signature, data, seed):
-            _compare(theirs, ours, pairing, cases, (rtol, atol), tally)
+            _compare(theirs, ours, pairing, cases, (rtol, atol), memory, tally)
         found, reason = _locate(theirs, ours, pairing, tally, memory) if localize else (None, "")
     judgement = _with_failures(tally)
     return report(judgement, found, ours.operators, tally, (*pairing.notes, *filter(None, [reason])))
@@ -74,6 +87,7 @@ def _compare(
     pairing: Pairing,
     cases: Sequence[Case],
     wanted: tuple[float | None, float | None],
+    memory: int,
     tally: Tally,
 ) -> None:
     """Adds the verdicts of these cases to the tally."""
@@ -90,8 +104,10 @@ def _compare(
     if not answered:
         return
     with task("measuring the noise floor"):
-        noise = _noise(theirs, ours, answered, wanted)
-    tally.method = noise.method
+        noise = _noise(theirs, ours, answered, wanted, memory)
+        free_graphs()
+    if noise.method != "exact" or not tally.method:
+        tally.method = noise.method
     for (case, _, actual), tolerances, stable in zip(answered, noise.tolerances, noise.stable, strict=True):
         if case.generated and not stable:
             tally.notes.append(("unstable", case.name, "left out: rounding alone moves its NaN or infinite values"))
@@ -99,7 +115,7 @@ def _compare(
         judged = judge(
             case.expected.arrays, actual, tolerances, names=case.expected.names, same_shape=theirs.signature is not None
         )
-        tally.add(case, judged)
+        tally.add(case, judged, tolerances)
 
 
 def _noise(
@@ -107,6 +123,7 @@ def _noise(
     ours: OnnxSide,
     answered: Sequence[tuple[Case, Arrays, list[Any]]],
     wanted: tuple[float | None, float | None],
+    memory: int,
 ) -> Noise:
     expected = [case.expected.arrays for case, _, _ in answered]
     if wanted != (None, None):
@@ -115,24 +132,41 @@ def _noise(
     inputs, actual = [case.inputs for case, _, _ in answered], [mine for _, _, mine in answered]
     graph = theirs.graph()
     if graph is not None:
-        return measure(graph, inputs, expected, others=actual)
-    own = measure(ours.graph(), [batch for _, batch, _ in answered], actual, others=expected)
+        return measure(graph, inputs, expected, others=actual, memory=memory)
+    # An original shows its own rounding, if its framework can compute in float64; its export shows that of the operators.
+    own = measure(ours.graph(), [batch for _, batch, _ in answered], actual, others=expected, memory=memory)
+    if own.method == "exact":
+        return own
     doubles = theirs.predict(inputs, double=True)
     twins = [[double.arrays] if isinstance(double, Outputs) else [] for double in doubles]
     return larger(own, settle("float64", expected, twins))
 
 
 def _locate(theirs: Side, ours: OnnxSide, pairing: Pairing, tally: Tally, memory: int) -> tuple[Divergence | None, str]:
-    """The first diverging node, or why it was not found."""
+    """The first diverging node, and a remark: what the search looked into, or why it found nothing."""
     crashed = [case for case, failure in tally.failures if failure.where != INPUTS]
     case = crashed[0] if crashed else tally.worst
     if case is None:
         return None, ""
-    reference = theirs.graph()
-    if reference is None:
-        return None, "the reference cannot be looked into; to find the node, convert it to ONNX and compare with that"
-    wanted = case.expected.names[0] if crashed else _output_of(case, tally.worst_output)
-    output = next(mine for mine, other in pairing.outputs.items() if other == wanted)
+    wanted = 0 if crashed else _output_of(case, tally.worst_output)
+    if isinstance(theirs, OriginalSide):
+        with stand_in(theirs.original, case, tally.worst_tolerances) as export:
+            if export is None:
+                return None, "no export of the reference agrees with it, so there is no graph to look for the node in"
+            remark = f"the search looked into the reference through its {export.route} export, which agrees with it"
+            return _search(
+                export.model, ours, pair(export.model.signature, ours.signature), case, wanted, memory, remark
+            )
+    graph = theirs.graph()
+    assert graph is not None, "a side is an ONNX graph or an original"
+    return _search(graph, ours, pairing, case, wanted, memory, "")
+
+
+def _search(
+    reference: Model, ours: OnnxSide, pairing: Pairing, case: Case, wanted: int, memory: int, remark: str
+) -> tuple[Divergence | None, str]:
+    theirs = reference.signature.outputs[wanted].name
+    output = next(mine for mine, other in pairing.outputs.items() if other == theirs)
     try:
         found = localize(
             Flow.of(reference), Flow.of(ours.graph()), case.inputs,
@@ -140,17 +174,23 @@ def _locate(theirs: Side, ours: OnnxSide, pairing: Pairing, tally: Tally, memory
         )  # fmt: skip
     except (RuntimeRefused, InputError) as error:
         return None, f"the first diverging node was not found: {error.message}"
-    return found, ""
+    return found, remark
 
 
-def _output_of(case: Case, leaf: str) -> str:
-    """The output that a flattened one came from."""
+def _output_of(case: Case, leaf: str) -> int:
+    """The position of the output that a flattened one came from."""
     pairs = zip(case.expected.names, case.expected.arrays, strict=True)
-    return next(name for name, value in pairs if leaf in [found for found, _ in flatten([value], [name])])
+    leaves = [[found for found, _ in flatten([value], [name])] for name, value in pairs]
+    return next(position for position, found in enumerate(leaves) if leaf in found)
 
 
 def _with_failures(tally: Tally) -> Judgement:
     """The judgement, in which a candidate that fails where the reference answers is a mismatch."""
+    if tally.judgement is None and not tally.failures:
+        raise BadData(
+            "nothing could be compared: rounding alone moves the NaN or infinite values of every generated input",
+            hint="give inputs that the model is meant for with --data FILE",
+        )
     judgement = tally.judgement or Judgement(())
     if not tally.failures:
         return judgement

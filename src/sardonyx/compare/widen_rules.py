@@ -23,6 +23,11 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
+def _single(emit: Emitter, value: float) -> str:
+    """An attribute as the operator knows it: a float32, which 0.01 is not quite."""
+    return emit.constant(np.float32(value), np.float64)
+
+
 def _clipped_line(alpha: float, beta: float) -> Rule:
     def rule(emit: Emitter, node: onnx.NodeProto, _: Shapes) -> bool:
         given = _attributes(node)
@@ -38,9 +43,7 @@ def _clipped_line(alpha: float, beta: float) -> Rule:
 
 
 def _leaky(emit: Emitter, node: onnx.NodeProto, _: Shapes) -> bool:
-    slope = (
-        node.input[1] if node.op_type == "PRelu" else emit.constant(_attributes(node).get("alpha", 0.01), np.float64)
-    )
+    slope = node.input[1] if node.op_type == "PRelu" else _single(emit, _attributes(node).get("alpha", 0.01))
     negative = emit("Less", node.input[0], emit.constant(0, np.float64))
     emit("Where", negative, emit("Mul", node.input[0], slope), node.input[0], output=node.output[0])
     return True

@@ -14,7 +14,7 @@ from sardonyx.model import Model
 from sardonyx.signature import Array, Arrays, Signature
 from sardonyx.sources import Original, Outputs
 
-SECONDS = 2.0
+SECONDS = 20.0
 
 
 def of_original(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from sardonyx.sources._recognise import Subject
@@ -25,11 +25,12 @@ def routes(form: str) -> tuple[str, ...]:  # noqa: ARG001  all forms are callabl
 
 
 def _used_by(function: Any) -> set[str]:
-    """The packages that a plain function comes from, and those of the modules that its code names."""
+    """The packages that a plain function comes from, and those of the modules and values that its code names or holds."""
     while isinstance(function, functools.partial):
         function = function.func
     if not isinstance(function, FunctionType):
         return set()
-    named = (function.__globals__.get(name) for name in function.__code__.co_names)
-    modules = [value.__name__ for value in named if isinstance(value, ModuleType)]
-    return {name.partition(".")[0] for name in (function.__module__, *modules)}
+    held = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
+    held += [function.__globals__.get(name) for name in function.__code__.co_names]
+    names = [value.__name__ if isinstance(value, ModuleType) else type(value).__module__ for value in held]
+    return {name.partition(".")[0] for name in (function.__module__, *names)}

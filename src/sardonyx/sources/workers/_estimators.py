@@ -3,7 +3,6 @@
 import warnings
 
 import numpy
-from sklearn.utils.validation import check_is_fitted
 
 from ._landmarks import landmarks
 
@@ -33,6 +32,8 @@ class Refused(Exception):
 
 def adopt(estimator, source):
     """The estimator, if it is one and has been fitted."""
+    from sklearn.utils.validation import check_is_fitted
+
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"expected a fitted estimator, got {estimator!r:.80}")
     if source.get("weights"):

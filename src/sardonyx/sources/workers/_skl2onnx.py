@@ -3,6 +3,8 @@
 import contextlib
 import warnings
 
+import numpy
+
 from ._estimators import Refused, predict
 from ._interface import axes_of, settle
 from ._pipelines import know_boosters
@@ -126,9 +128,22 @@ def _unpacked(model):
             setattr(part, name, packed)
 
 
-def _named_parts(model):
-    """(path of names, estimator) for the estimator and everything inside it."""
-    yield "", model
-    for name, value in (model.get_params(deep=True) if hasattr(model, "get_params") else {}).items():
-        if hasattr(value, "fit") and not isinstance(value, type):
-            yield name, value
+def _named_parts(model, name=""):
+    """(path of names, estimator) for the estimator and every fitted one inside it."""
+    yield name, model
+    for label, part in _inside(model):
+        if hasattr(part, "fit") and not isinstance(part, type):
+            yield from _named_parts(part, f"{name}__{label}" if name else label)
+
+
+def _inside(model):
+    """The fitted parts. What a ColumnTransformer or an ensemble was built with are not they, but their templates."""
+    for name in ("steps", "transformer_list", "transformers_"):
+        for entry in getattr(model, name, None) or ():
+            yield entry[0], entry[1]
+    several = getattr(model, "estimators_", None)
+    if isinstance(several, (list, numpy.ndarray)):
+        yield from ((str(index), part) for index, part in enumerate(numpy.ravel(numpy.asarray(several, dtype=object))))
+    for name in ("estimator_", "best_estimator_", "final_estimator_", "regressor_"):
+        if hasattr(model, name):
+            yield name.rstrip("_"), getattr(model, name)

@@ -19,12 +19,12 @@ DISTRIBUTIONS = ("xgboost", "xgboost-cpu", "lightgbm", "catboost", "onnxmltools"
 
 def adopt(model, source):
     """The model, if it is one of ours and has been fitted."""
+    if isinstance(model, type):
+        raise TypeError(f"{model.__name__} is a class; give a fitted model")
     if library(model) == "sklearn":
         return _estimators.adopt(model, source)
     if source.get("weights"):
         raise ValueError("a booster carries its own parameters; leave --weights out")
-    if isinstance(model, type):
-        raise TypeError(f"{model.__name__} is a class; give a fitted model")
     if not _is_fitted(model):
         raise Refused(f"this {type(model).__name__} has not been fitted", "call fit, or load a fitted one")
     return model

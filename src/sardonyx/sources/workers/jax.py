@@ -6,6 +6,7 @@ import warnings
 import jax
 import numpy
 
+enable_x64 = getattr(jax, "enable_x64", None) or jax.experimental.enable_x64
 DISTRIBUTIONS = ("jax", "jaxlib", "jax2onnx", "flax", "equinox", "onnx")
 # How normalisation layers are written: as plain arithmetic, or as the operator that ONNX has for them.
 NORMALIZATION = {"jax2onnx": "auto", "jax2onnx-native": "prefer_native"}
@@ -58,7 +59,7 @@ def predict(held, inputs, *, double=False):
     if double:
         arguments = [array.astype(numpy.float64) if array.dtype.kind == "f" else array for array in arguments]
     wide = any(array.dtype.itemsize == 8 for array in arguments)
-    with jax.enable_x64(wide):
+    with enable_x64(wide):
         answer = held.jitted(*arguments)
         return _named([numpy.asarray(leaf) for leaf in jax.tree_util.tree_leaves(answer)], answer)
 

@@ -83,9 +83,9 @@ def _upgrade(model, opset):
     found = model.opset_imports.get("", 0)
     if found >= opset:
         raise Refused(f"the model is at opset {found} already", f"ask for a newer one with --opset, or keep {found}")
-    version_converter.convert_version(model, opset)
+    version_converter.convert_version(model, opset, fallback=True)  # by onnx's own converter below opset 18
     if model.opset_imports.get("", 0) != opset:
-        raise Refused(f"onnxscript's version converter does not take this model from opset {found} to {opset}")
+        raise Refused(f"no version converter takes this model from opset {found} to {opset}")
 
 
 def _has_external(model):

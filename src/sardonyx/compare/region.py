@@ -1,0 +1,79 @@
+"""A stretch of the candidate that has no counterpart inside: made smaller by values, and the odd one in it picked out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sardonyx.compare.align import attribute_bytes, weight_digest
+from sardonyx.compare.floor import floor_of
+from sardonyx.compare.flow import Flow, Step
+from sardonyx.compare.judge import Tolerance, is_float, judge
+from sardonyx.compare.look import COPIES, Both
+from sardonyx.errors import RuntimeRefused
+from sardonyx.signature import Array
+
+# Tensors closer than this share of their size are taken for the same. Inside a region only what follows from it is decided.
+CLOSE = 1e-4
+
+
+def steps_between(flow: Flow, sources: Sequence[str], target: str) -> list[Step]:
+    """The steps that make the target from the sources."""
+    return [flow.steps[index] for index in flow.needed([target], sources)]
+
+
+def match_values(both: Both, bad: str, frontier: Sequence[str], pairs: Mapping[str, str]) -> dict[str, str]:
+    """Pairs of tensors inside the region and its counterpart that have one shape and nearly one value.
+
+    The candidate computes its side from what the reference has at the frontier, so that nothing earlier can mislead.
+    """
+    sources = {name: pairs[name] for name in frontier}
+    inside = [step for step in steps_between(both.candidate.flow, frontier, bad)]
+    mine = [name for step in inside for name in step.outputs if name in both.sizes and name not in pairs]
+    taken = {*pairs.values()}
+    around = steps_between(both.reference.flow, list(sources.values()), pairs[bad])
+    theirs = [name for step in around for name in step.outputs if name and name not in taken]
+    if not mine or not theirs or COPIES * sum(both.sizes.get(name, 0) for name in (*mine, *frontier)) > both.memory:
+        return {}
+    try:
+        expected = both.reference.fetch([*sources.values(), *theirs])
+        given = {name: expected[other] for name, other in sources.items()}
+        actual = both.candidate.fetch(mine, given)
+    except RuntimeRefused:
+        return {}
+    found: dict[str, str] = {}
+    for name in mine:
+        close = (other for other in theirs if other not in found.values() and _close(expected[other], actual[name]))
+        match = next(close, None)
+        if match is not None:
+            found[name] = match
+    return found
+
+
+def odd_one_out(reference: Flow, candidate: Flow, region: Sequence[Step], counterpart: Sequence[Step]) -> Step | None:
+    """The one step of the region whose operator, attributes and weights the counterpart has not; None if there are several."""
+    known = Counter(_signature(reference, step) for step in counterpart)
+    odd = []
+    for step in region:
+        signature = _signature(candidate, step)
+        if known[signature]:
+            known[signature] -= 1
+        else:
+            odd.append(step)
+    return odd[0] if len(odd) == 1 else None
+
+
+def _signature(flow: Flow, step: Step) -> tuple[object, ...]:
+    weights = sorted(weight_digest(flow.weights[name]) for name in step.inputs if name in flow.weights)
+    return step.domain, step.op_type, tuple(attribute_bytes(step, flow.opsets).items()), tuple(weights)
+
+
+def _close(expected: Array, actual: Array) -> bool:
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return False
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return False
+    scale = floor_of(expected).scale if is_float(expected.dtype) else 0.0
+    return judge([expected], [actual], [Tolerance(CLOSE * scale)]).verdict != "mismatch"
