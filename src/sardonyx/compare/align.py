@@ -196,7 +196,7 @@ def _backward(reference: Flow, candidate: Flow, known: Pairs) -> Pairs:
 
 
 def source_of(step: Step) -> str | None:
-    """The line of code that the exporter wrote down, as `model.py:17 in forward: x = self.conv(x)`; the user's own if it can be."""
+    """The line of code that the exporter wrote down, as `model.py:17 in forward: x = self.conv(x)`; the user's, if any."""
     if step.node is None:
         return None
     trace = step.node.metadata_props.get("pkg.torch.onnx.stack_trace") or ""

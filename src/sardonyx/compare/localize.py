@@ -139,10 +139,17 @@ class Search:
 
     def _descend(self, bad: str) -> str:
         """The earliest diverging tensor above `bad` that the probes lead to; everything it is made from agrees."""
-        while probes := self._suspects(bad) or self._unseen_frontier(bad):
-            wrong = [name for name in self.both.look(probes) if self._diverges(name)]
+        while True:
+            probes = self._suspects(bad) or self._unseen_frontier(bad)
+            wrong = [name for name in self.both.look(probes) if self._diverges(name)] if probes else []
+            # A tensor that diverges before one that agrees was paired wrongly, or it does no harm on that way.
+            hidden = self._before_agreeing()
+            wrong = [name for name in wrong if self.flow.producer[name] not in hidden]
+            if not probes:
+                wrong = [name for name in self._frontier(bad) if self._diverges(name)]
+                if not wrong:
+                    return bad
             bad = min(wrong, key=self.flow.producer.__getitem__, default=bad)
-        return bad
 
     def _suspects(self, bad: str) -> list[str]:
         """Paired tensors above `bad` that may still diverge: evenly spread, the middle first, and before all the earliest.
@@ -151,9 +158,8 @@ class Search:
         graph that was rewritten throughout it tells little.
         """
         above = set(self.flow.needed([bad]))
-        agreeing = [name for name in self.both.looks if not self._diverges(name)]
         # What an agreeing tensor is made from agrees too, unless an operator on the way hides it; the frontier will tell.
-        hidden = set(self.flow.needed(agreeing)) if self.hides else set[int]()
+        hidden = self._before_agreeing() if self.hides else set[int]()
         names = [name for index in sorted(above - hidden) for name in self.flow.steps[index].outputs]
         waiting = [name for name in names if name != bad and self._open(name)]
         count = min(PROBES, len(waiting))
@@ -161,6 +167,9 @@ class Search:
         spread = [waiting[(2 * index + 1) * len(waiting) // (2 * count)] for index in places]
         asked, self.asked = self.asked, True
         return spread if asked else list(dict.fromkeys([*waiting[:1], *spread]))
+
+    def _before_agreeing(self) -> set[int]:
+        return set(self.flow.needed(name for name in self.both.looks if not self._diverges(name)))
 
     def _unseen_frontier(self, bad: str) -> list[str]:
         unseen = [name for name in self._frontier(bad) if self._open(name)]

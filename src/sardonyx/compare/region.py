@@ -30,7 +30,7 @@ def match_values(both: Both, bad: str, frontier: Sequence[str], pairs: Mapping[s
     The candidate computes its side from what the reference has at the frontier, so that nothing earlier can mislead.
     """
     sources = {name: pairs[name] for name in frontier}
-    inside = [step for step in steps_between(both.candidate.flow, frontier, bad)]
+    inside = list(steps_between(both.candidate.flow, frontier, bad))
     mine = [name for step in inside for name in step.outputs if name in both.sizes and name not in pairs]
     taken = {*pairs.values()}
     around = steps_between(both.reference.flow, list(sources.values()), pairs[bad])
