@@ -189,10 +189,18 @@ def _backward(reference: Flow, candidate: Flow, known: Pairs) -> Pairs:
         theirs = [name if name in reference.producer and name not in taken else "" for name in other.inputs]
         if step.op_type in COMMUTATIVE and sum(map(bool, mine)) == sum(map(bool, theirs)) == 1:
             mine, theirs = list(filter(None, mine)), list(filter(None, theirs))
-        fresh = {one: two for one, two in zip(mine, theirs, strict=False) if one and two}
+        both = [(one, two) for one, two in zip(mine, theirs, strict=False) if one and two]
+        fresh = {one: two for one, two in both if _alike(reference, candidate, one, two, pairs)}
         pairs |= fresh
         taken |= set(fresh.values())
     return pairs
+
+
+def _alike(reference: Flow, candidate: Flow, mine: str, theirs: str, pairs: Pairs) -> bool:
+    """Whether two tensors are made from the same tensors, as far as these are known: else they only stand in one place."""
+    ours = {pairs[name] for name in candidate.steps[candidate.producer[mine]].reads if name in pairs}
+    taken = set(pairs.values())
+    return ours == {name for name in reference.steps[reference.producer[theirs]].reads if name in taken}
 
 
 def source_of(step: Step) -> str | None:

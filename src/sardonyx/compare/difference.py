@@ -20,7 +20,7 @@ def explain(reference: Flow, candidate: Flow, step: Step, pairs: Mapping[str, st
     other = reference.steps[reference.producer[theirs]]
     if other.op_type != step.op_type or other.domain != step.domain:
         return f"{_kind(step)} where the reference has {_kind(other)}"
-    if _since(step, candidate) != _since(other, reference):
+    if candidate.since(step) != reference.since(other):
         return ""  # two versions of one operator say the same in other words
     return "; ".join(
         [*_attributes(reference, candidate, step, other), *_inputs(reference, candidate, step, other, pairs)]
@@ -53,15 +53,6 @@ def _inputs(reference: Flow, candidate: Flow, step: Step, other: Step, pairs: Ma
         elif name in pairs and pairs[name] != theirs:
             known = "" if pairs[name] == name else f" (the reference's {pairs[name]})"
             yield f"its input {position} is {name}{known}, and {theirs} in the reference"
-
-
-def _since(step: Step, flow: Flow) -> int:
-    """The opset in which the operator came to mean what it means here."""
-    version = flow.opsets.get(step.domain, flow.opsets.get("ai.onnx", 0) if not step.domain else 0)
-    try:
-        return int(onnx.defs.get_schema(step.op_type, version, step.domain).since_version)
-    except onnx.defs.SchemaError:
-        return version
 
 
 def _how(mine: ir.TensorProtocol, theirs: ir.TensorProtocol) -> str:

@@ -88,6 +88,14 @@ class Flow:
     def weight_bytes(self) -> int:
         return sum(tensor.nbytes for tensor in self.weights.values())
 
+    def since(self, step: Step) -> int:
+        """The opset in which the step's operator came to mean what it means here."""
+        version = self.opsets.get(step.domain, self.opsets.get("ai.onnx", 0) if not step.domain else 0)
+        try:
+            return int(onnx.defs.get_schema(step.op_type, version, step.domain).since_version)
+        except onnx.defs.SchemaError:
+            return version
+
     def needed(self, targets: Iterable[str], known: Collection[str] = ()) -> list[int]:
         """Indices of the steps that make the targets when the `known` tensors are given, in topological order."""
         waiting, found = [name for name in targets if name not in known], set[int]()

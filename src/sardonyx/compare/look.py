@@ -17,7 +17,7 @@ from sardonyx.signature import Array
 
 # A tensor is held twice, and its float64 twin is as large as both.
 COPIES = 4
-# Tensors up to this may have a float64 twin, however small the model is: next to the interpreter itself it is little.
+# This much may be held however small the model is: next to the interpreter itself it is little.
 SMALL = 1 << 25
 # In terms of the least tolerance that a tensor can have: below the first a difference is rounding, above the second it is not.
 SURELY_ROUNDING = 0.25
@@ -57,7 +57,7 @@ class Both:
         self.sizes = self.candidate.sizes()
         # A plain run holds the weights and a few tensors; the search shall not need much more.
         largest, weights = max(self.sizes.values(), default=0), self.candidate.flow.weight_bytes()
-        self.memory = min(self.memory, weights // 2 + COPIES * largest)
+        self.memory = min(self.memory, max(SMALL, weights // 2 + COPIES * largest))
         self.wide = WIDE_TENSORS * largest <= max(SMALL, weights // 2)
 
     def used(self, name: str) -> float:

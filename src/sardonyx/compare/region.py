@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -53,11 +53,18 @@ def match_values(both: Both, bad: str, frontier: Sequence[str], pairs: Mapping[s
 
 
 def odd_one_out(reference: Flow, candidate: Flow, region: Sequence[Step], counterpart: Sequence[Step]) -> Step | None:
-    """The one step of the region whose operator, attributes and weights the counterpart has not; None if there are several."""
-    known = Counter(_signature(reference, step) for step in counterpart)
+    """The one step of the region whose operator, attributes and weights the counterpart has not; None if there are several.
+
+    Of an operator that comes in two versions, only the name counts: it says the same in other words.
+    """
+    versions = {(step.domain, step.op_type): reference.since(step) for step in counterpart}
+    reworded = {
+        key for step in region if versions.get(key := (step.domain, step.op_type), 0) not in (0, candidate.since(step))
+    }
+    known = Counter(_signature(reference, step, reworded) for step in counterpart)
     odd = []
     for step in region:
-        signature = _signature(candidate, step)
+        signature = _signature(candidate, step, reworded)
         if known[signature]:
             known[signature] -= 1
         else:
@@ -65,7 +72,9 @@ def odd_one_out(reference: Flow, candidate: Flow, region: Sequence[Step], counte
     return odd[0] if len(odd) == 1 else None
 
 
-def _signature(flow: Flow, step: Step) -> tuple[object, ...]:
+def _signature(flow: Flow, step: Step, reworded: Collection[tuple[str, str]]) -> tuple[object, ...]:
+    if (step.domain, step.op_type) in reworded:
+        return step.domain, step.op_type
     weights = sorted(weight_digest(flow.weights[name]) for name in step.inputs if name in flow.weights)
     return step.domain, step.op_type, tuple(attribute_bytes(step, flow.opsets).items()), tuple(weights)
 

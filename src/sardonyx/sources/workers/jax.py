@@ -6,7 +6,7 @@ import warnings
 import jax
 import numpy
 
-enable_x64 = getattr(jax, "enable_x64", None) or jax.experimental.enable_x64
+enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 DISTRIBUTIONS = ("jax", "jaxlib", "jax2onnx", "flax", "equinox", "onnx")
 # How normalisation layers are written: as plain arithmetic, or as the operator that ONNX has for them.
 NORMALIZATION = {"jax2onnx": "auto", "jax2onnx-native": "prefer_native"}
