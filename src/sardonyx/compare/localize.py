@@ -205,13 +205,13 @@ class Search:
         reference, pairs = self.both.reference.flow, self.alignment.pairs
         region = steps_between(self.flow, frontier, bad)
         step = self._guilty(region, frontier, bad)
-        made = reference.producer.get(pairs.get(step.outputs[0], ""))
-        other = None if made is None else reference.steps[made]
+        other, goal = (self._counterpart(name) for name in (step.outputs[0], bad))
+        sources = [source_of(item) for item in (step, other, goal) if item is not None]
         return Divergence(
             node=step.name,
             op_type=step.op_type,
             tensor=bad if bad in step.outputs else step.outputs[0],
-            source=source_of(step) or (source_of(other) if other is not None else None),
+            source=next(filter(None, sources), None),
             reference_node=None if other is None else other.name,
             why=explain(reference, self.flow, step, pairs),
             max_abs=None if verdict is None else verdict.max_abs,
@@ -219,6 +219,12 @@ class Search:
             region=tuple(item.name for item in region),
             runs=self.both.runs,
         )
+
+    def _counterpart(self, name: str) -> Step | None:
+        """The step of the reference that makes what belongs to this tensor."""
+        reference = self.both.reference.flow
+        made = reference.producer.get(self.alignment.pairs.get(name, ""))
+        return None if made is None else reference.steps[made]
 
     def _guilty(self, region: Sequence[Step], frontier: Sequence[str], bad: str) -> Step:
         """The step of the region that has no equal in the reference; the last if that is not one alone."""
