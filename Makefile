@@ -5,10 +5,12 @@ BARE := .venv-bare
 MODELS := build/models
 RUN := $(VENV)/bin/python
 PIP := -m pip --disable-pip-version-check install --quiet --constraint requirements/constraints.txt
+# Long proofs: seeded faults, honest rewrites, memory of localisation, every route of the conversion matrix.
+PROOFS := tests/compare/test_faults.py tests/compare/test_honest.py tests/compare/test_memory.py tests/convert/test_matrix.py
 PINS := pyproject.toml requirements/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint types bench docs conversions clean
+.PHONY: help demo check test prove lint types bench docs conversions clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -19,8 +21,11 @@ demo: $(VENV)/.demo  ## train a small CNN on digits and ship it
 check: $(VENV)/.dev lint types  ## lint, strict types and the fast tests
 	$(RUN) -m pytest -q -n 2 -m "not heavy"
 
-test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done lint types  ## every test
-	$(RUN) -m pytest -n 2 --dist worksteal
+test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done lint types  ## every test but the long proofs
+	$(RUN) -m pytest -n 2 --dist worksteal $(PROOFS:%=--ignore=%)
+
+prove: $(VENV)/.test $(MODELS)/.done  ## the long proofs, which make test leaves out
+	$(RUN) -m pytest -n 2 --dist worksteal $(PROOFS)
 
 lint: $(VENV)/.dev
 	$(RUN) -m ruff check .

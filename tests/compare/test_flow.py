@@ -50,7 +50,7 @@ def test_constants_and_initializers_are_weights_and_not_steps():
     flow = Flow.of(Model.from_text(CHAIN))
     assert [step.name for step in flow.steps] == ["m", "a", "unused", "r"]
     assert set(flow.weights) == {"w", "one"}
-    assert (flow.inputs, flow.outputs) == (("x",), ("y",))
+    assert (list(flow.inputs), flow.outputs) == (["x"], ("y",))
 
 
 def test_only_the_steps_that_a_tensor_needs_are_named():

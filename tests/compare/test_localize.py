@@ -191,3 +191,31 @@ def test_a_region_without_counterparts_is_reported_whole():
     assert where["node"] == "divide"
     assert where["region"] == ["exp", "sum", "divide"]
     assert where["reference_node"] == "softmax"
+
+
+def test_inside_a_rewritten_stretch_the_odd_one_is_picked_out_and_what_matches_by_value_is_left_out():
+    """Both write a GELU, in another order of factors; the candidate has a tanh where there should be an erf."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[n,4] x) => (float[n,4] y) <float root = {1.4142135}, float one = {1}, float half = {0.5}>
+    { [d] d = Div(x, root) [e] e = Erf(d) [a] a = Add(e, one) [h] h = Mul(a, half) [g] g = Mul(x, h) [end] y = Neg(g) }"""
+    other = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[n,4] x) => (float[n,4] y) <float root = {1.4142135}, float one = {1}, float half = {0.5}>
+    {
+      [div] p = Div(x, root) [wrong] q = Tanh(p) [add] r = Add(q, one) [mul] s = Mul(x, r) [last] t = Mul(s, half)
+      [neg] y = Neg(t)
+    }"""
+    where = compared(text, other)["first_divergence"]
+    assert where["node"] == "wrong"
+    assert where["reference_node"] == "e"
+    assert where["why"] == "Tanh where the reference has Erf"
+    assert "div" not in where["region"]
+
+
+def test_a_candidate_in_half_precision_is_searched_in_its_own_types():
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[n,4] x) => (float[n,4] y) { [tanh] m = Tanh(x) [exp] e = Exp(m) [root] y = Sqrt(e) }"""
+    half = text.replace("float[", "float16[")
+    report = compared(text, half)
+    assert report.verdict == "mismatch"
+    assert report["first_divergence"]["node"] == "tanh"
+    assert report["first_divergence"]["confirmed"]

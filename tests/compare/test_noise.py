@@ -7,8 +7,10 @@ import onnx
 import pytest
 
 from sardonyx.compare.floor import floor_of, unit_roundoff
+from sardonyx.compare.flow import Flow
 from sardonyx.compare.judge import Tolerance, judge
-from sardonyx.compare.noise import SAFETY, Meter, fixed, larger, measure, moved, settle
+from sardonyx.compare.noise import SAFETY, Meter, fixed, larger, measure, moved, settle, shaken
+from sardonyx.compare.partial import Trace
 from sardonyx.model import Model
 from sardonyx.run.session import Session
 
@@ -160,3 +162,27 @@ def test_moved_inputs_differ_in_the_last_place_only():
     assert np.abs(other["x"] - batch["x"]).max() < 1e-6
     assert (other["x"] != batch["x"]).all()
     assert other["i"] is batch["i"]
+
+
+def test_where_all_inputs_are_integers_the_first_floats_are_moved():
+    text = (
+        HEADER
+        + """g (int64[n] i) => (float[n,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}>
+    { e = Gather(t, i) d = Mul(i, i) f = Cast <to = 1> (d) y = Tanh(e) }"""
+    )
+    trace = Trace(Flow.of(Model.from_text(text)), {"i": np.int64([0, 2])})
+    found = shaken(trace, seed=1)
+    assert set(found) == {"e", "f"}
+    np.testing.assert_allclose(found["e"], [[1, 2], [5, 6]], rtol=1e-6)
+    assert (found["e"] != [[1, 2], [5, 6]]).all()
+
+
+def test_a_twin_that_would_not_fit_into_memory_is_not_made():
+    model, batches = network(), [{"x": RANDOM.standard_normal((8, 64)).astype(np.float32)}]
+    found = answers(model, batches)
+    assert measure(model, batches, found, memory=1 << 30).method == "float64"
+    noise = measure(model, batches, found, memory=1 << 10)
+    assert noise.method == "repeats"
+    exact = Meter(model, batches[0]).twins(batches[0])[0]
+    assert judge(found[0], exact, noise.tolerances[0]).verdict == "rounding"
+    assert judge(found[0], [exact[0] * 1.001], noise.tolerances[0]).verdict == "mismatch"

@@ -25,18 +25,21 @@ METADATA_KEYS = ("pkg.torch.onnx.name_scopes", "namespace", "pkg.torch.onnx.fx_n
 
 @dataclass
 class Alignment:
-    """Candidate tensor to reference tensor. Those in `same` are computed alike from the same inputs: they need no look."""
+    """Candidate tensor to reference tensor, and the way each pair was found.
+
+    Those in `same` are computed alike from the same inputs: they need no look.
+    """
 
     pairs: Pairs = field(default_factory=dict)
     same: set[str] = field(default_factory=set)
-    ways: dict[str, int] = field(default_factory=dict)
+    ways: dict[str, str] = field(default_factory=dict)
 
     def add(self, found: Mapping[str, str], way: str) -> None:
         """Keeps what is new: a pair found earlier was found by a surer way."""
         taken = set(self.pairs.values())
         fresh = {mine: theirs for mine, theirs in found.items() if mine not in self.pairs and theirs not in taken}
         self.pairs |= fresh
-        self.ways[way] = self.ways.get(way, 0) + len(fresh)
+        self.ways |= dict.fromkeys(fresh, way)
 
 
 def align(reference: Flow, candidate: Flow, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Alignment:
@@ -66,7 +69,7 @@ def same_computation(reference: Flow, candidate: Flow, inputs: Mapping[str, str]
 
 
 def _fingerprints(flow: Flow, inputs: Mapping[str, str], seen: dict[int, bytes]) -> dict[str, bytes]:
-    found = {name: b"input:" + inputs.get(name, name).encode() for name in flow.inputs}
+    found = {name: f"input:{inputs.get(name, name)}:{kind}".encode() for name, kind in flow.inputs.items()}
     for name, tensor in flow.weights.items():
         found[name] = seen.get(id(tensor)) or seen.setdefault(id(tensor), weight_digest(tensor))
     for step in flow.steps:

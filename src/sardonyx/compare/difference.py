@@ -12,12 +12,10 @@ from sardonyx.compare.align import COMMUTATIVE, attribute_bytes, weight_digest
 from sardonyx.compare.flow import Flow, Step
 
 
-def explain(reference: Flow, candidate: Flow, step: Step, pairs: Mapping[str, str]) -> str:
-    """How the candidate's step differs from the step that makes its counterpart; empty if it does not."""
-    theirs = next((pairs[name] for name in step.outputs if name in pairs), None)
-    if theirs is None or theirs not in reference.producer:
+def explain(reference: Flow, candidate: Flow, step: Step, other: Step | None, pairs: Mapping[str, str]) -> str:
+    """How a step of the candidate differs from the step of the reference that belongs to it; empty if it does not."""
+    if other is None:
         return "the reference has no such node"
-    other = reference.steps[reference.producer[theirs]]
     if other.op_type != step.op_type or other.domain != step.domain:
         return f"{_kind(step)} where the reference has {_kind(other)}"
     if candidate.since(step) != reference.since(other):
@@ -48,8 +46,11 @@ def _inputs(reference: Flow, candidate: Flow, step: Step, other: Step, pairs: Ma
         if mine is not None and original is not None:
             if weight_digest(mine) != weight_digest(original):
                 yield f"its weight {name} differs {_how(mine, original)}"
-        elif bool(name) != bool(theirs) or (mine is None) != (original is None):
+        elif bool(name) != bool(theirs):
             yield f"its input {position} is {name or 'missing'} and {theirs or 'missing'} in the reference"
+        elif (mine is None) != (original is None):
+            kinds = ("computed", "a weight") if mine is None else ("a weight", "computed")
+            yield f"its input {position} is {kinds[0]} ({name}) and {kinds[1]} in the reference"
         elif name in pairs and pairs[name] != theirs:
             known = "" if pairs[name] == name else f" (the reference's {pairs[name]})"
             yield f"its input {position} is {name}{known}, and {theirs} in the reference"

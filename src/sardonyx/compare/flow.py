@@ -54,11 +54,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Flow:
-    """Steps in topological order, and the weights that they read. Weights stay where they are until they are asked for."""
+    """Steps in topological order, and the weights that they read. Weights stay where they are until they are asked for.
+
+    `inputs` maps names to types.
+    """
 
     steps: tuple[Step, ...]
     weights: Mapping[str, ir.TensorProtocol]
-    inputs: tuple[str, ...]
+    inputs: Mapping[str, str]
     outputs: tuple[str, ...]
     opsets: Mapping[str, int]
     ir_version: int
@@ -71,7 +74,7 @@ class Flow:
             InlinePass()(source)
         weights: dict[str, ir.TensorProtocol] = {}
         steps = tuple(_steps(source.graph, weights, {}))
-        inputs = tuple(value.name or "" for value in source.graph.inputs if value.name not in weights)
+        inputs = {value.name or "": str(value.type) for value in source.graph.inputs if value.name not in weights}
         outputs = tuple(value.name or "" for value in source.graph.outputs)
         return cls(steps, weights, inputs, outputs, dict(source.opset_imports), model.ir_version)
 
@@ -105,6 +108,14 @@ class Flow:
                 found.add(index)
                 waiting.extend(name for name in self.steps[index].reads if name not in known)
         return sorted(found)
+
+    def variable(self) -> set[str]:
+        """The tensors that depend on the inputs; the others are computed from weights alone."""
+        found = set(self.inputs)
+        for step in self.steps:
+            if not found.isdisjoint(step.reads):
+                found.update(step.outputs)
+        return found
 
     def up_to(self, step: Step) -> Flow:
         """The flow that makes what the step reads, and ends there."""

@@ -21,6 +21,8 @@ from sardonyx.signature import Array
 # Tensors looked at in one round. Twelve cut a thousand suspects to none in three rounds.
 PROBES = 12
 ATTEMPTS = 4
+# After so many runs the search ends with what it has; to confirm that takes a few more.
+MOST_RUNS = 20
 _NAMED_NODE = re.compile(r"\w+ node '(?P<name>[^']+)'")
 
 
@@ -59,15 +61,16 @@ def localize(
     inputs_of: Mapping[str, str],
     outputs_of: Mapping[str, str],
     memory: int,
+    own: Mapping[str, Array] | None = None,
 ) -> Divergence:
     """The first node of the candidate that diverges on these inputs, searched from its output `output`.
 
-    `inputs` are named as the reference names them; `inputs_of` and `outputs_of` map the candidate's names to those. At most
-    `memory` bytes of intermediate tensors are held at a time. A candidate that fails before it comes to its output is
-    searched up to the node that fails.
+    `inputs` are named as the reference names them; `inputs_of` and `outputs_of` map the candidate's names to those. `own`
+    are the candidate's inputs where it takes them in another type. At most `memory` bytes of intermediate tensors are held at
+    a time. A candidate that fails before it comes to its output is searched up to the node that fails.
     """
     theirs = Trace(reference, inputs)
-    ours = Trace(candidate, {name: inputs[other] for name, other in inputs_of.items()})
+    ours = Trace(candidate, own or {name: inputs[other] for name, other in inputs_of.items()})
     with task("locating the first diverging node"):
         theirs.settle()
         ours.settle()
@@ -107,12 +110,12 @@ class Search:
             verdict = self.both.replay(bad, frontier) if bad in self.both.sizes else None
             confirmed = verdict is not None and verdict.used > self.limit
             origin = max(frontier, key=self.both.used, default="")
-            if verdict is None or confirmed or not self.both.used(origin):
+            if verdict is None or confirmed or not self.both.used(origin) or self.both.runs >= MOST_RUNS:
                 break
             # The node only enlarged a difference that it was given. Look for the origin of that with a finer measure.
             self.limit = self.both.used(origin) / 2
             bad = origin
-        if bad in self.both.sizes and len(self.flow.needed([bad], frontier)) > 1:
+        if bad in self.both.sizes and len(self.flow.needed([bad], frontier)) > 1 and self.both.runs < MOST_RUNS:
             matched = match_values(self.both, bad, frontier, self.alignment.pairs)
             self.alignment.pairs |= matched
             self.alignment.same |= matched.keys()
@@ -140,11 +143,14 @@ class Search:
     def _descend(self, bad: str) -> str:
         """The earliest diverging tensor above `bad` that the probes lead to; everything it is made from agrees."""
         while True:
+            if self.both.runs >= MOST_RUNS:
+                return bad
             probes = self._suspects(bad) or self._unseen_frontier(bad)
             wrong = [name for name in self.both.look(probes) if self._diverges(name)] if probes else []
-            # A tensor that diverges before one that agrees was paired wrongly, or it does no harm on that way.
+            # A tensor that was paired by its place alone, and diverges before one that agrees, was paired wrongly.
             hidden = self._before_agreeing()
-            wrong = [name for name in wrong if self.flow.producer[name] not in hidden]
+            guessed = [name for name in wrong if self.alignment.ways.get(name) == "structure"]
+            wrong = [name for name in wrong if name not in guessed or self.flow.producer[name] not in hidden]
             if not probes:
                 wrong = [name for name in self._frontier(bad) if self._diverges(name)]
                 if not wrong:
@@ -169,7 +175,10 @@ class Search:
         return spread if asked else list(dict.fromkeys([*waiting[:1], *spread]))
 
     def _before_agreeing(self) -> set[int]:
-        return set(self.flow.needed(name for name in self.both.looks if not self._diverges(name)))
+        """The steps behind tensors that agree. Integers do not count: a shape agrees whatever the values are."""
+        kinds = self.both.candidate.types
+        agreeing = (name for name in self.both.looks if not self._diverges(name))
+        return set(self.flow.needed(name for name in agreeing if "float" in kinds[name] or "double" in kinds[name]))
 
     def _unseen_frontier(self, bad: str) -> list[str]:
         unseen = [name for name in self._frontier(bad) if self._open(name)]
@@ -202,18 +211,16 @@ class Search:
     def _describe(
         self, bad: str, frontier: Sequence[str], confirmed: bool, verdict: OutputVerdict | None
     ) -> Divergence:
-        reference, pairs = self.both.reference.flow, self.alignment.pairs
         region = steps_between(self.flow, frontier, bad)
-        step = self._guilty(region, frontier, bad)
-        other, goal = (self._counterpart(name) for name in (step.outputs[0], bad))
-        sources = [source_of(item) for item in (step, other, goal) if item is not None]
+        step, other = self._guilty(region, frontier, bad)
+        sources = [source_of(item) for item in (step, other, self._counterpart(bad)) if item is not None]
         return Divergence(
             node=step.name,
             op_type=step.op_type,
             tensor=bad if bad in step.outputs else step.outputs[0],
             source=next(filter(None, sources), None),
             reference_node=None if other is None else other.name,
-            why=explain(reference, self.flow, step, pairs),
+            why=explain(self.both.reference.flow, self.flow, step, other, self.alignment.pairs),
             max_abs=None if verdict is None else verdict.max_abs,
             confirmed=confirmed,
             region=tuple(item.name for item in region),
@@ -226,11 +233,15 @@ class Search:
         made = reference.producer.get(self.alignment.pairs.get(name, ""))
         return None if made is None else reference.steps[made]
 
-    def _guilty(self, region: Sequence[Step], frontier: Sequence[str], bad: str) -> Step:
-        """The step of the region that has no equal in the reference; the last if that is not one alone."""
-        last = self.flow.steps[self.flow.producer[bad]]
-        if len(region) == 1 or bad not in self.alignment.pairs:
-            return last
+    def _guilty(self, region: Sequence[Step], frontier: Sequence[str], bad: str) -> tuple[Step, Step | None]:
+        """The step of the region that has no equal in the reference, and what the reference has instead.
+
+        The last step if that is not one alone.
+        """
         reference, pairs = self.both.reference.flow, self.alignment.pairs
-        counterpart = steps_between(reference, [pairs[name] for name in frontier], pairs[bad])
-        return odd_one_out(reference, self.flow, region, counterpart) or last
+        if len(region) > 1 and bad in pairs:
+            counterpart = steps_between(reference, [pairs[name] for name in frontier], pairs[bad])
+            odd, other = odd_one_out(reference, self.flow, region, counterpart)
+            if odd is not None:
+                return odd, other or self._counterpart(odd.outputs[0])
+        return self.flow.steps[self.flow.producer[bad]], self._counterpart(bad)

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from sardonyx.compare.judge import EXACT, OutputVerdict, Tolerance, is_float, judge
-from sardonyx.compare.noise import WIDE_TENSORS, Method, shaken, tolerance_of
+from sardonyx.compare.noise import shaken, tolerance_of, wide_bytes
 from sardonyx.compare.partial import Trace, assemble, execute
 from sardonyx.compare.widen import NARROW, widen
 from sardonyx.errors import InputError, RuntimeRefused
-from sardonyx.signature import Array
+from sardonyx.signature import Arrays
 
 # A tensor is held twice, and its float64 twin is as large as both.
 COPIES = 4
 # This much may be held however small the model is: next to the interpreter itself it is little.
-SMALL = 1 << 25
+SMALL = 100 << 20
+_NUMPY = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16"}
 # In terms of the least tolerance that a tensor can have: below the first a difference is rounding, above the second it is not.
 SURELY_ROUNDING = 0.25
 SURELY_WRONG = 1e5
@@ -58,7 +59,7 @@ class Both:
         # A plain run holds the weights and a few tensors; the search shall not need much more.
         largest, weights = max(self.sizes.values(), default=0), self.candidate.flow.weight_bytes()
         self.memory = min(self.memory, max(SMALL, weights // 2 + COPIES * largest))
-        self.wide = WIDE_TENSORS * largest <= max(SMALL, weights // 2)
+        self.wide = wide_bytes(self.candidate.flow, self.sizes) <= max(SMALL, weights // 2)
 
     def used(self, name: str) -> float:
         """How much of its tolerance the tensor was seen to use; nothing if it was not looked at."""
@@ -94,10 +95,17 @@ class Both:
         if tolerance is None:
             tolerance = self._tolerances({theirs: expected[theirs]})[theirs]
         try:
-            actual = self.candidate.fetch([name], {mine: expected[other] for mine, other in pairs.items()})
+            actual = self.candidate.fetch([name], self.given({mine: expected[other] for mine, other in pairs.items()}))
         except RuntimeRefused:
             return None
         return judge([expected[theirs]], [actual[name]], [tolerance]).outputs[0]
+
+    def given(self, arrays: Mapping[str, Any]) -> Arrays:
+        """The arrays in the types that the candidate has them in, as where it computes in half precision."""
+        own = {name: str(array.dtype) for name, array in self.candidate.inputs.items()}
+        kinds = {name: _NUMPY.get(kind, "") for name, kind in self.candidate.types.items()} | own
+        wanted = {name: np.dtype(kinds.get(name) or array.dtype) for name, array in arrays.items()}
+        return {name: array.astype(wanted[name], copy=False) for name, array in arrays.items()}
 
     def _fitting(self, names: Sequence[str]) -> list[str]:
         chosen, held = list[str](), 0
@@ -111,25 +119,23 @@ class Both:
     def _tolerances(self, tensors: Mapping[str, Any]) -> dict[str, Tolerance]:
         """The tolerance of tensors of the reference, from one run with other rounding."""
         floats = [name for name, array in tensors.items() if _is_float_array(array)]
-        twins, method = again(self.reference, floats, wide=self.wide) if floats else ({}, "float64")
+        twins = again(self.reference, floats, wide=self.wide) if floats else {}
         return {
-            name: tolerance_of(array, twins[name], method) if name in floats else EXACT
+            name: tolerance_of(array, [twins[name]], "float64") if name in floats else EXACT
             for name, array in tensors.items()
         }
 
 
-def again(trace: Trace, names: Sequence[str], *, wide: bool) -> tuple[dict[str, list[Array]], Method]:
+def again(trace: Trace, names: Sequence[str], *, wide: bool) -> Arrays:
     """The tensors once more with other rounding: in float64, or else from inputs moved by one unit in the last place."""
     if not wide:
-        found = trace.fetch(names, shaken(trace, 1))
-        return {name: [found[name]] for name in names}, "repeats"
+        return trace.fetch(names, shaken(trace, 1))
     trace.runs += 1
     try:
         proto, feeds = assemble(trace.flow, names, trace.inputs)
         twin = widen(proto)
         taken = {value.name for value in twin.graph.input}
-        found = execute(twin, {name if name in taken else name + NARROW: array for name, array in feeds.items()}, names)
-        return {name: [found[name]] for name in names}, "float64"
+        return execute(twin, {name if name in taken else name + NARROW: array for name, array in feeds.items()}, names)
     except (InputError, RuntimeRefused):
         return again(trace, names, wide=False)
 

@@ -153,7 +153,7 @@ class Meter:
         self.method: Method = "float64"
         self._sessions: dict[bool, tuple[Any, Arrays]] = {}
         try:
-            if memory is not None and Trace(self.flow, example).largest() * WIDE_TENSORS > memory:
+            if memory is not None and wide_bytes(self.flow, Trace(self.flow, example).sizes()) > memory:
                 raise InputError("the float64 twin would not fit into memory", hint="allow more with --memory")
             self._run(example, wide_twin=True)
         except (InputError, RuntimeRefused):
@@ -199,12 +199,13 @@ class Meter:
 def moved(batch: Mapping[str, Array], seed: int) -> Arrays:
     """The batch with every float one unit in the last place up or down."""
     random = np.random.default_rng(seed)
-    return {
-        name: np.nextafter(array, np.where(random.random(array.shape) < 0.5, -np.inf, np.inf).astype(array.dtype))
-        if array.dtype.kind == "f"
-        else array
-        for name, array in batch.items()
-    }
+
+    def step(array: Array) -> Array:
+        where = np.where(random.random(array.shape) < 0.5, -np.inf, np.inf)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.nextafter(array, where.astype(array.dtype)))
+
+    return {name: step(array) if array.dtype.kind == "f" else array for name, array in batch.items()}
 
 
 def shaken(trace: Trace, seed: int) -> Arrays:
@@ -227,6 +228,14 @@ def _first_floats(trace: Trace) -> list[str]:
         for name in step.outputs
         if is_float_tensor(name)
     ]
+
+
+def wide_bytes(flow: Flow, sizes: Mapping[str, int]) -> int:
+    """About what a float64 twin holds at most, from the size of every tensor."""
+    variable = flow.variable()
+    activations = max((size for name, size in sizes.items() if name in variable), default=0)
+    constants = max((size for name, size in sizes.items() if name not in variable), default=0)
+    return WIDE_TENSORS * activations + 2 * constants
 
 
 def _floors(answer: Sequence[Any], twins: Sequence[Sequence[Any]]) -> list[Floor]:

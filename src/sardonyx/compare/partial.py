@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -87,10 +88,6 @@ class Trace:
         """The bytes of every tensor."""
         return {name: tensor_bytes(shape, self.types[name]) for name, shape in self.shapes().items()}
 
-    def largest(self) -> int:
-        """The bytes of the largest tensor."""
-        return max(self.sizes().values(), default=0)
-
 
 def assemble(flow: Flow, targets: Sequence[str], known: Mapping[str, Array]) -> tuple[onnx.ModelProto, Arrays]:
     """A model of the steps that make the targets from the known tensors, and everything to feed it."""
@@ -135,7 +132,7 @@ def execute(proto: onnx.ModelProto, feeds: Mapping[str, Array], targets: Sequenc
 
 def release() -> None:
     """Gives freed memory back to the system, where the C library can: it would keep it for the next allocation."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)
 

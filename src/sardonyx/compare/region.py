@@ -18,6 +18,9 @@ from sardonyx.signature import Array
 # Tensors closer than this share of their size are taken for the same. Inside a region only what follows from it is decided.
 CLOSE = 1e-4
 
+Signature = tuple[object, ...]
+Signed = tuple[Step, Signature]
+
 
 def steps_between(flow: Flow, sources: Sequence[str], target: str) -> list[Step]:
     """The steps that make the target from the sources."""
@@ -39,7 +42,7 @@ def match_values(both: Both, bad: str, frontier: Sequence[str], pairs: Mapping[s
         return {}
     try:
         expected = both.reference.fetch([*sources.values(), *theirs])
-        given = {name: expected[other] for name, other in sources.items()}
+        given = both.given({name: expected[other] for name, other in sources.items()})
         actual = both.candidate.fetch(mine, given)
     except RuntimeRefused:
         return {}
@@ -52,27 +55,34 @@ def match_values(both: Both, bad: str, frontier: Sequence[str], pairs: Mapping[s
     return found
 
 
-def odd_one_out(reference: Flow, candidate: Flow, region: Sequence[Step], counterpart: Sequence[Step]) -> Step | None:
-    """The one step of the region whose operator, attributes and weights the counterpart has not; None if there are several.
+def odd_one_out(
+    reference: Flow, candidate: Flow, region: Sequence[Step], counterpart: Sequence[Step]
+) -> tuple[Step | None, Step | None]:
+    """The one step of the region whose operator, attributes and weights the counterpart has not, and the one it has instead.
 
-    Of an operator that comes in two versions, only the name counts: it says the same in other words.
+    None where that is not one alone. Of an operator that comes in two versions only the name counts: it says the same in
+    other words.
     """
     versions = {(step.domain, step.op_type): reference.since(step) for step in counterpart}
-    reworded = {
-        key for step in region if versions.get(key := (step.domain, step.op_type), 0) not in (0, candidate.since(step))
-    }
-    known = Counter(_signature(reference, step, reworded) for step in counterpart)
-    odd = []
-    for step in region:
-        signature = _signature(candidate, step, reworded)
-        if known[signature]:
-            known[signature] -= 1
-        else:
-            odd.append(step)
-    return odd[0] if len(odd) == 1 else None
+    known = {(step.domain, step.op_type): candidate.since(step) for step in region}
+    reworded = {key for key in known if versions.get(key, known[key]) != known[key]}
+    theirs = [(step, _signature(reference, step, reworded)) for step in counterpart]
+    mine = [(step, _signature(candidate, step, reworded)) for step in region]
+    return _only_left(mine, theirs), _only_left(theirs, mine)
 
 
-def _signature(flow: Flow, step: Step, reworded: Collection[tuple[str, str]]) -> tuple[object, ...]:
+def _only_left(steps: Sequence[Signed], others: Sequence[Signed]) -> Step | None:
+    """The step that is left when every other is struck out against one of the same signature."""
+    known = Counter(signature for _, signature in others)
+    left = []
+    for step, signature in steps:
+        known[signature] -= 1
+        if known[signature] < 0:
+            left.append(step)
+    return left[0] if len(left) == 1 else None
+
+
+def _signature(flow: Flow, step: Step, reworded: Collection[tuple[str, str]]) -> Signature:
     if (step.domain, step.op_type) in reworded:
         return step.domain, step.op_type
     weights = sorted(weight_digest(flow.weights[name]) for name in step.inputs if name in flow.weights)

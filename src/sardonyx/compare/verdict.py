@@ -171,6 +171,7 @@ def _search(
         found = localize(
             Flow.of(reference), Flow.of(ours.graph()), case.inputs,
             output=output, inputs_of=pairing.inputs, outputs_of=pairing.outputs, memory=memory,
+            own=ours.signature.fit(pairing.inputs_for_candidate(case.inputs)),
         )  # fmt: skip
     except (RuntimeRefused, InputError) as error:
         return None, f"the first diverging node was not found: {error.message}"
