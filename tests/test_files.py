@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import stat
 import subprocess
 import sys
@@ -79,16 +78,12 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
     """A limit on the size of files makes the write itself fail, as a full disk does."""
     target = tmp_path / "out.bin"
     target.write_bytes(b"old")
-    script = (
-        "import sys; from sardonyx import files\nwith files.replacing(sys.argv[1]) as t: t.write_bytes(bytes(1 << 20))"
-    )
-
-    def small_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
-
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(target)], capture_output=True, text=True, preexec_fn=small_files
-    )
+    script = """import resource, sys
+from sardonyx import files
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+with files.replacing(sys.argv[1]) as temporary:
+    temporary.write_bytes(bytes(1 << 20))"""
+    done = subprocess.run([sys.executable, "-c", script, str(target)], capture_output=True, text=True)
     assert "OutputError: cannot write" in done.stderr
     assert "File too large" in done.stderr
     assert target.read_bytes() == b"old"

@@ -378,7 +378,6 @@ def test_ctrl_c_ends_a_verb_with_nothing_half_written(desk: Desk, verb: str) -> 
     assert not any(name.endswith(".part") for name in desk.written())
     if child.returncode == Interrupted.exit_code:
         assert "error[interrupted]" in stderr
-        assert desk.written() == []
     else:  # it had finished, and Python may have been on its way out
         assert child.returncode in (0, -signal.SIGINT)
         assert bool(desk.written()) == CASES[verb].writes

@@ -32,7 +32,7 @@ def keeps(verb: str, command: Callable[..., Report]) -> Callable[..., None]:
         try:
             with prints_on_stderr(), progress_on_stderr(quiet):
                 report = command(*args, **options)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the one place where every error gets its name
+        except Exception as error:  # noqa: BLE001  the one place where every error gets its name
             if debug:
                 traceback.print_exc()
             named = _named(error)
@@ -62,7 +62,10 @@ def call(build: Callable[[], typer.Typer], words: Sequence[str]) -> int:
     # Being told to end is being interrupted: temporary files go, and so do the child processes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return int(build()(list(words), prog_name="sardonyx", standalone_mode=False) or 0)
+        code = int(build()(list(words), prog_name="sardonyx", standalone_mode=False) or 0)
+        if code == Interrupted.exit_code:  # what typer makes of KeyboardInterrupt, wherever it struck
+            raise KeyboardInterrupt
+        return code
     except click.exceptions.NoArgsIsHelpError as error:
         _print(error.format_message() + "\n")
         return UsageError.exit_code
@@ -72,7 +75,9 @@ def call(build: Callable[[], typer.Typer], words: Sequence[str]) -> int:
         _say_error(command.partition(" ")[2], usage, "--json" in words)
         return usage.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return Interrupted.exit_code
+        stopped = Interrupted("interrupted", hint="nothing was half-written; run the command again")
+        _say_error(words[0] if words else "", stopped, "--json" in words)
+        return stopped.exit_code
     except OSError as error:
         _let_stdout_go()
         full = OutputError(f"cannot write to stdout: {error.strerror}", hint="free some space or write elsewhere")
@@ -80,11 +85,9 @@ def call(build: Callable[[], typer.Typer], words: Sequence[str]) -> int:
         return full.exit_code
 
 
-def _named(error: Exception | KeyboardInterrupt) -> SardonyxError:
+def _named(error: Exception) -> SardonyxError:
     if isinstance(error, SardonyxError):
         return error
-    if isinstance(error, KeyboardInterrupt):
-        return Interrupted("interrupted", hint="nothing was half-written; run the command again")
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         return OutputError(what, hint="check the path, its permissions and the space on the disk")
