@@ -5,11 +5,16 @@ Prints its section of RESULTS.md.
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from _interleave import Ratio, process_seconds, processor_seconds, ratio, take_turns
+import numpy as np
+
+from sardonyx.bench.interleave import Ratio, Turn, measure, speedup
 
 LIMIT = 2.0
 ROUNDS = 30
@@ -21,7 +26,7 @@ VERBS = ("--help", "--version", "check --help", "convert --help")
 def main() -> None:
     print("## Start-up\n")
     print(
-        f'Ratio to `python -c "import typer, rich"`, median of {ROUNDS} interleaved pairs with its 95 % interval. The'
+        f'Ratio to `python -c "import typer, rich"`, typical of {ROUNDS} interleaved pairs with its 95 % interval. The'
     )
     print(f"goal for `sardonyx --help` is at most {LIMIT:g}.\n")
     print("| command | ratio of elapsed time | ratio of processor time |\n|---|---|---|")
@@ -31,8 +36,29 @@ def main() -> None:
         print(f"| `sardonyx {words}` | {elapsed} | {processor} |", flush=True)
 
 
-def _ratio(seconds: Callable[[Sequence[str]], Callable[[], float]], command: Sequence[str]) -> Ratio:
-    return ratio(*take_turns([seconds(command), seconds(IMPORTS)], ROUNDS))
+def process_seconds(command: Sequence[str]) -> float:
+    """The time from the start of a process to its end."""
+    started = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+def processor_seconds(command: Sequence[str]) -> float:
+    """The time that a process computes, which a busy machine does not lengthen."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _ratio(seconds: Callable[[Sequence[str]], float], command: Sequence[str]) -> Ratio:
+    def turn(words: Sequence[str]) -> Turn:
+        return lambda repeats: np.array([seconds(words) for _ in range(repeats)])
+
+    found = measure({"command": turn(command), "imports": turn(IMPORTS)}, seconds=1, rounds_at_least=ROUNDS).rounds
+    return speedup(found["command"], found["imports"])
 
 
 if __name__ == "__main__":

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from functools import partial
 
-import numpy as np
-
+from sardonyx.bench.interleave import measure, speedup, timed
+from sardonyx.bench.ratio import centre
 from sardonyx.convert.candidate import Candidate
 from sardonyx.run.session import Session, Settings
 from sardonyx.signature import Arrays
 
-RUNS, BUDGET_SECONDS = 12, 1.0
-# Medians of a dozen interleaved runs scatter by about this much; less is no difference.
-CLEARLY = 0.9
+# For all candidates together: what this cannot tell apart is no reason to choose.
+SECONDS = 0.3
 
 
 def fastest(candidates: Sequence[Candidate], example: Arrays) -> Candidate | None:
@@ -21,25 +20,19 @@ def fastest(candidates: Sequence[Candidate], example: Arrays) -> Candidate | Non
     if len(candidates) < 2:
         return candidates[0] if candidates else None
     candidates = [c for c in candidates if not c.reason or c.repairs] or candidates
-    times = _interleaved([Session(c.model, Settings()) for c in candidates if c.model is not None], example)
-    best = min(times)
-    close = [c for c, seconds in zip(candidates, times, strict=True) if best >= CLEARLY * seconds]
+    turns = {str(place): timed(_call(candidate, example)) for place, candidate in enumerate(candidates)}
+    times = measure(turns, seconds=SECONDS, rounds_at_least=4, extension=1).rounds
+    best = min(times.values(), key=lambda rounds: float(centre(rounds)))
+    close = [
+        c for c, rounds in zip(candidates, times.values(), strict=True) if speedup(rounds, best).verdict != "faster"
+    ]
     return min(close, key=_nodes)
 
 
-def _interleaved(sessions: Sequence[Session], example: Arrays) -> list[float]:
-    """The median time of each session, with their runs taken in turns."""
-    times: list[list[float]] = [[] for _ in sessions]
-    end = time.perf_counter() + BUDGET_SECONDS
-    for turn in range(RUNS + 1):
-        for session, taken in zip(sessions, times, strict=True):
-            started = time.perf_counter()
-            session.run_fitted({spec.name: example[spec.name] for spec in session.signature.inputs})
-            if turn:  # the first turn warms up
-                taken.append(time.perf_counter() - started)
-        if turn and time.perf_counter() > end:
-            break
-    return [float(np.median(taken)) for taken in times]
+def _call(candidate: Candidate, example: Arrays) -> partial[Arrays]:
+    assert candidate.model is not None, "a candidate that agrees has a model"
+    session = Session(candidate.model, Settings())
+    return partial(session.run_fitted, {spec.name: example[spec.name] for spec in session.signature.inputs})
 
 
 def _nodes(candidate: Candidate) -> int:

@@ -9,5 +9,8 @@ from __future__ import annotations
 
 from sardonyx.sources._original import Exported, Failure, Original, Outputs
 from sardonyx.sources._recognise import Source, Subject, recognise
+from sardonyx.sources._worker import Worker, WorkerDied, source_failed
 
-__all__ = ["Exported", "Failure", "Original", "Outputs", "Source", "Subject", "recognise"]
+__all__ = [
+    "Exported", "Failure", "Original", "Outputs", "Source", "Subject", "Worker", "WorkerDied", "recognise", "source_failed",
+]  # fmt: skip

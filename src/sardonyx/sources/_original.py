@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -19,7 +19,11 @@ from sardonyx.errors import SourceFailed
 from sardonyx.signature import Arrays
 from sardonyx.sources._recognise import PACKAGE, Source
 from sardonyx.sources._worker import Worker, WorkerDied, source_failed
-from sardonyx.sources.workers._harness import describe_error, versions
+from sardonyx.sources.workers._harness import describe_error, prepared, timed, versions
+
+# Exports, the original and the candidates run beside each other. Threads that spin while they wait would take the processors
+# from those that work: a tournament then takes up to ten times as long.
+PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 @dataclass(frozen=True)
@@ -52,13 +56,14 @@ class Exported:
 class Original:
     """Opens a source and keeps it open. Use it in a `with` block: its process ends with the block."""
 
-    def __init__(self, source: Source, *, timeout: float = 300) -> None:
+    def __init__(self, source: Source, *, timeout: float = 300, environment: Mapping[str, str] | None = None) -> None:
         if source.python is None:
             extra = registry.requires(PACKAGE, source.plugin)
             if extra is not None:
                 registry.need(extra, for_what=f"a {source.plugin} source")
         self.source = source
         self.timeout = timeout
+        self.environment = PATIENT if environment is None else environment
         self.versions: dict[str, str] = {}
         self._stack = ExitStack()
         self._worker: Worker | None = None
@@ -97,6 +102,26 @@ class Original:
         paths = [self._save(batch, index) for index, batch in enumerate(batches)]
         results = self._ask("predict", inputs=[str(path) for path in paths], double=double)["outputs"]
         return [_read(result) for result in results]
+
+    def prepare(self, inputs: Mapping[str, np.ndarray[Any, Any]], **options: Any) -> Callable[[int], Any]:
+        """A function that makes so many calls with these inputs and gives the seconds of each, taken where the model is."""
+        if self._worker is None:
+            try:
+                call = prepared(self._module(), self._live, dict(inputs), options)  # type: ignore[no-untyped-call]
+            except Exception as error:
+                raise source_failed(f"{self.source} failed", describe_error(error)) from error  # type: ignore[no-untyped-call]
+            return lambda repeats: np.array(timed(call, repeats))  # type: ignore[no-untyped-call]
+        self._ask("prepare", inputs=str(self._save(inputs, 0)), options=options)
+        return lambda repeats: np.array(self._ask("time", repeats=repeats)["taken"])
+
+    @property
+    def processor_seconds(self) -> float:
+        """What its process has computed so far; a live object has none of its own."""
+        return 0.0 if self._worker is None else self._worker.processor_seconds
+
+    def peak_memory(self) -> int | None:
+        """The most bytes that the model's own process has held; None for a live object, which has no process of its own."""
+        return None if self._worker is None else self._ask("peak")["peak"]
 
     def export(self, route: str, out: Path, *, example: Mapping[str, np.ndarray[Any, Any]], **options: Any) -> Exported:
         """The export by one route, in a fresh process, so that no route sees what another left behind."""
@@ -145,15 +170,16 @@ class Original:
 
     def _start(self) -> Worker:
         """A worker that has the source open."""
-        worker = Worker(self.source.plugin, python=self.source.python)
+        worker = Worker(self.source.plugin, python=self.source.python, environment=self.environment)
         try:
             answer = worker.ask("open", timeout=self.timeout, source=self.source.to_request())
         except WorkerDied as died:
             worker.__exit__()  # its log as well
-            raise SourceFailed(
-                f"{self.source} could not be opened: {died.reason}",
-                hint=died.last_words.splitlines()[-1] if died.last_words else "",
-            ) from died
+            last = died.last_words.splitlines()[-1] if died.last_words else ""
+            if last.startswith("ModuleNotFoundError: "):  # of the worker's own first lines, before any framework
+                kind, _, message = last.partition(": ")
+                raise self._open_failed({"type": kind, "message": message}) from died
+            raise SourceFailed(f"{self.source} could not be opened: {died.reason}", hint=last) from died
         except BaseException:
             worker.__exit__()  # its log as well
             raise

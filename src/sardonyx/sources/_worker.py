@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,22 +30,31 @@ class WorkerDied(Exception):
 
 
 class Worker:
-    """Runs `workers/<name>.py` in an interpreter. Everything it prints is kept apart from its answers."""
+    """Runs `workers/<name>.py`, or the file at a path, in an interpreter. Whatever it prints is kept apart from its answers."""
 
-    def __init__(self, name: str, *, python: Path | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str | Path,
+        *,
+        python: Path | None = None,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._log = tempfile.TemporaryFile(prefix="sardonyx-worker-")  # noqa: SIM115  closed in close()
         command = [
             str(python or sys.executable),
             "-W",
             "ignore",
             str(WORKERS / "_harness.py"),
-            str(WORKERS / f"{name}.py"),
+            str(name if isinstance(name, Path) else WORKERS / f"{name}.py"),
         ]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, cwd=folder, start_new_session=True,
-            env={**os.environ, "ORT_DISABLE_TELEMETRY": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "ORT_DISABLE_TELEMETRY": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONDONTWRITEBYTECODE": "1",
+                 **(environment or {})},
         )  # fmt: skip
         self._buffer = b""
+        self.processor_seconds = 0.0
 
     def ask(self, task: str, *, timeout: float, **request: Any) -> dict[str, Any]:
         """The worker's answer: {"ok": true, ...} or {"ok": false, "error": {...}}. Raises `WorkerDied` if there is none."""
@@ -61,6 +71,7 @@ class Worker:
         if not line:
             raise self._died()
         answer: dict[str, Any] = json.loads(line)
+        self.processor_seconds = answer["processor"]
         return answer
 
     def last_words(self, size: int = 4096) -> str:

@@ -2,7 +2,8 @@
 
     python _harness.py worker.py
 
-Tasks: `open` (a source), `describe`, `predict` (a list of .npz files), `export` (a route). Arrays travel in .npz files.
+Tasks: `open` (a source), `describe`, `predict` (a list of .npz files), `export` (a route); for a benchmark `prepare` (one .npz),
+`time` (so many calls) and `peak` (memory). Arrays travel in .npz files.
 """
 
 import os
@@ -12,6 +13,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
 
+import gc
 import importlib
 import json
 import random
@@ -36,6 +38,7 @@ def main():
         except Exception as error:
             answer = {"ok": False, "error": describe_error(error)}
         answer["seconds"] = time.perf_counter() - started
+        answer["processor"] = time.process_time()
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
@@ -91,7 +94,55 @@ def export(worker, held, request):
     return {"notes": notes or {}}
 
 
-TASKS = {"open": open_source, "describe": describe, "predict": predict, "export": export}
+def prepare(worker, held, request):
+    """Makes the call that `time` repeats: the worker's own, with the inputs in the framework's form, or its `predict`."""
+    held["call"] = prepared(worker, held["model"], read_arrays(request["inputs"]), request["options"])
+    return {}
+
+
+def prepared(worker, model, inputs, options):
+    if hasattr(worker, "prepare"):
+        return worker.prepare(model, inputs, **options)
+    return lambda: worker.predict(model, inputs)
+
+
+def time_calls(worker, held, request):
+    return {"taken": timed(held["call"], request["repeats"])}
+
+
+def timed(call, repeats):
+    """The seconds of each call. The collector waits until all are done."""
+    marks, clock, collects = [0.0] * (repeats + 1), time.perf_counter, gc.isenabled()
+    gc.disable()
+    try:
+        marks[0] = clock()
+        for index in range(1, repeats + 1):
+            call()
+            marks[index] = clock()
+    finally:
+        if collects:
+            gc.enable()
+    return numpy.diff(marks).tolist()
+
+
+def peak(worker, held, request):
+    """The most memory that this process has held, in bytes; None where the system does not say."""
+    if os.path.exists("/proc/self/status"):  # what getrusage says on Linux includes the parent, from before the exec
+        with open("/proc/self/status") as status:
+            sizes = [line.split()[1] for line in status if line.startswith("VmHWM")]
+        return {"peak": int(sizes[0]) * 1024 if sizes else None}
+    try:
+        import resource
+    except ImportError:  # Windows
+        return {"peak": None}
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"peak": most if sys.platform == "darwin" else most * 1024}
+
+
+TASKS = {
+    "open": open_source, "describe": describe, "predict": predict, "export": export, "prepare": prepare, "time": time_calls,
+    "peak": peak,
+}  # fmt: skip
 
 
 def predict_files(worker, model, paths, double):

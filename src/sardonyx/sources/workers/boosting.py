@@ -79,6 +79,13 @@ def predict(model, inputs, *, double=False):
         return as_precise_as(inputs, ask(model, inputs))
 
 
+def prepare(model, inputs, **_):
+    """A call that asks for the probabilities of a classifier, from which its labels follow, or for the prediction."""
+    if library(model) == "sklearn":
+        return _estimators.prepare(model, inputs)
+    return (lambda: model.predict_proba(*inputs.values())) if is_classifier(model) else lambda: ask(model, inputs)
+
+
 def export(model, route, out, *, inputs, dynamic, opset, input_names=(), output_names=(), training=False):
     """Writes the model as ONNX by one route."""
     import onnx

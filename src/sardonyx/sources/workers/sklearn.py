@@ -4,10 +4,10 @@ import warnings
 
 import sklearn
 
-from ._estimators import Refused, adopt, describe, predict
+from ._estimators import Refused, adopt, describe, predict, prepare
 from ._skl2onnx import export
 
-__all__ = ["DISTRIBUTIONS", "adopt", "describe", "export", "load", "predict"]
+__all__ = ["DISTRIBUTIONS", "adopt", "describe", "export", "load", "predict", "prepare"]
 
 DISTRIBUTIONS = ("scikit-learn", "skl2onnx", "onnx", "onnxmltools", "xgboost", "xgboost-cpu", "lightgbm")
 

@@ -104,6 +104,18 @@ def predict(model, inputs, *, double=False):
         return [(name, to_array(name, tensor)) for name, tensor in model.run(named)]
 
 
+def prepare(model, inputs, *, threads=None, **_):
+    """A call of the graph, compiled by tf.function, or of TFLite's interpreter."""
+    given = dict(zip(model.specs, inputs.values())) if model.specs and not set(model.specs) <= set(inputs) else inputs
+    with readable():
+        if isinstance(model, Lite):
+            return model.prepare(given, threads)
+        named = {name: tf.constant(given[name]) for name in (model.specs or given)}
+        graph = tf.function(lambda values: model.function(*model.arrange(values)))
+        graph(named)
+        return lambda: graph(named)
+
+
 def export(model, route, out, **options):
     with readable():
         return _tf2onnx.export(model, route, out, **options)

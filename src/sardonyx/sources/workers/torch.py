@@ -112,6 +112,32 @@ def predict(held, inputs, *, double=False):
     return list(zip(names, arrays))
 
 
+def prepare(held, inputs, *, threads=None, compiled=False, **_):
+    """A call of forward with the tensors made once; of torch.compile's version of it if `compiled`."""
+    call = Call(held.parameters, inputs)
+    args, kwargs = call.arguments([to_tensor(name, inputs[name]) for name in call.names])
+    if threads:
+        torch.set_num_threads(threads)
+    if compiled and held.scripted:
+        raise Refused("TorchScript is compiled already", hint="compile the module that it was made from")
+    model = torch.compile(held.fresh()) if compiled else held.fresh()
+
+    def answer():
+        with torch.inference_mode():
+            return model(*args, **kwargs)
+
+    with quiet():
+        try:
+            answer()
+        except Exception as error:
+            if "compiler" in type(error).__name__.lower() + str(error).lower() and compiled:
+                raise Refused(
+                    f"torch.compile failed: {first_words(error)}", hint="it needs a C++ compiler, as g++"
+                ) from error
+            raise
+    return answer
+
+
 def export(held, route, out, *, inputs, dynamic=None, opset=18, input_names=(), output_names=(), training=False):
     """Writes the ONNX model of one route to `out`. Notes: the constants frozen into it, its opset, remarks."""
     call = Call(held.parameters, inputs)
