@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Tests run beside each other. Threads of a framework that spin while they wait would take the processors from the others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # No deadline: a loaded machine is slow, not wrong.
 settings.register_profile("house", deadline=None)

@@ -87,7 +87,7 @@ def page(rows: dict[tuple[str, str], str]) -> str:
     counts = ", ".join(f"{routes.count(kind)} {kind}" for kind in ("agrees", "repaired", "wrong", "refused"))
     parts = [
         "# What converts, by which route\n",
-        "Written by `make conversions`; `make prove` replays one row in four. Each export was compared with the original on "
+        "Written by `make conversions`; `make test` replays one row in four. Each export was compared with the original on "
         "the example, on other sizes of every dynamic dimension, and on inputs that reach other branches. *agrees*: right on "
         "every probe. *repaired*: wrong as exported, right after a repair. *wrong*: gives other numbers, or fails, where the "
         "original answers. *refused*: the exporter says no.\n",

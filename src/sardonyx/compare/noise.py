@@ -8,7 +8,7 @@ docs/concepts/rounding-or-bug.md gives the reasoning.
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -27,6 +27,7 @@ from sardonyx.run.session import Session, Settings
 from sardonyx.signature import Array, Arrays
 
 Method = Literal["float64", "repeats", "given", "exact"]
+Guess = Literal["high", "low"]
 
 # An honest variant rounds elsewhere: its error is independent of the measured one, may be a few times larger (sums in
 # another order, a fused operator) and is looked at where it is worst. Repeats share kernels, so they show less of it.
@@ -38,6 +39,9 @@ MOST_SAMPLES = 8
 WIDE_TENSORS = 12
 # A difference below this share of a tolerance that was measured on another batch needs no measurement of its own.
 DOUBTFUL = 0.5
+# A difference of so many tolerances, of a batch that was measured itself, stays one whatever the others would show.
+GROSS = 30.0
+AT_MOST = 8
 
 
 @dataclass(frozen=True)
@@ -59,43 +63,40 @@ def measure(
     *,
     others: Sequence[Sequence[Any]] | None = None,
     leave: Collection[int] = (),
-    seconds: float = 20,
+    at_most: int = AT_MOST,
     memory: int | None = None,
 ) -> Noise:
     """The noise of `model`, whose answers to `batches` are `outputs`.
 
     With the answers of another model in `others`, only batches whose verdict could depend on it are measured, and none
-    after the first that proves a mismatch. The rest get their tolerance from those that were measured, scaled to their
-    own outputs; so do those that are left after `seconds`, and those in `leave`: inputs that lie on a threshold, where the
-    last place of a number decides everything and says nothing about rounding. A float64 twin that would hold more than
-    `memory` bytes is not made.
+    after the first that proves a gross mismatch. The rest get their tolerance from those that were measured, scaled to
+    their own outputs; so do those that are left after `at_most` measurements (a count, so that a busy machine changes no
+    verdict), and those in `leave`: inputs that lie on a threshold, where the last place of a number decides everything
+    and says nothing about rounding. A float64 twin that would hold more than `memory` bytes is not made.
     """
     order = list(range(len(batches))) if others is None else _differing(outputs, others)
     if not order:
         return fixed("exact", EXACT, outputs)
     order = [index for index in order if index not in leave] or [0]
     meter = Meter(model, batches[0], memory)
-    started = time.perf_counter()
     twins: list[list[Sequence[Any]]] = [[] for _ in batches]
     extra: list[tuple[Sequence[Any], Sequence[Sequence[Any]]]] = []
     noise = settle(meter.method, outputs, twins)
-    for position, index in enumerate(order):
-        if position and time.perf_counter() - started > seconds:
-            break
-        if (
-            position
-            and others is not None
-            and judge(outputs[index], others[index], noise.tolerances[index]).used < DOUBTFUL
-        ):
+    measured = 0
+
+    def used(index: int, by: Noise) -> float:
+        return math.inf if others is None else judge(outputs[index], others[index], by.tolerances[index]).used
+
+    for index in order:
+        if measured and used(index, settle(meter.method, outputs, twins, extra, guess="low")) < DOUBTFUL:
             continue
         twins[index] = meter.twins(batches[index])
-        if not position:
+        if not measured:
             extra = [meter.moved(batches[index], seed) for seed in range(_samples_missing(outputs[index]))]
         noise = settle(meter.method, outputs, twins, extra)
-        proven = (
-            others is not None and judge(outputs[index], others[index], noise.tolerances[index]).verdict == "mismatch"
-        )
-        if proven and noise.stable[index]:
+        measured += 1
+        gross = others is not None and noise.stable[index] and used(index, noise) > GROSS
+        if gross or measured == at_most:
             break
     return noise
 
@@ -105,8 +106,14 @@ def settle(
     outputs: Sequence[Sequence[Any]],
     twins: Sequence[Sequence[Sequence[Any]]],
     extra: Sequence[tuple[Sequence[Any], Sequence[Sequence[Any]]]] = (),
+    *,
+    guess: Guess = "high",
 ) -> Noise:
-    """The noise, from answers and, for each, the answers of its twins (none where none was measured)."""
+    """The noise, from answers and, for each, the answers of its twins.
+
+    An answer without a twin gets a guess from the others, scaled to it: a high one to be judged by, or a low one to find
+    out whether it should be measured itself. What was measured was mostly chosen for being in doubt, so it is not typical.
+    """
     measured = [_floors(answer, others) if others else None for answer, others in zip(outputs, twins, strict=True)]
     samples = [floors for floors in (*measured, *(_floors(*pair) for pair in extra)) if floors is not None]
     stable = tuple(_same_finite(answer, others) for answer, others in zip(outputs, twins, strict=True))
@@ -114,7 +121,7 @@ def settle(
     for answer, floors in zip(outputs, measured, strict=True):
         leaves = [array for _, array in flatten(answer)]
         tolerances.append(tuple(
-            _tolerance(method, leaf, floors[index] if floors else None, [s[index] for s in samples if index < len(s)])
+            _tolerance(method, leaf, floors[index] if floors else None, [s[index] for s in samples if index < len(s)], guess)
             for index, leaf in enumerate(leaves)
         ))  # fmt: skip
     return Noise(method, tuple(tolerances), stable)
@@ -249,23 +256,31 @@ def _floors(answer: Sequence[Any], twins: Sequence[Sequence[Any]]) -> list[Floor
     ]
 
 
-def _tolerance(method: Method, leaf: Array, own: Floor | None, samples: Sequence[Floor]) -> Tolerance:
-    """The output's own noise, or that of the samples where it is larger; their upper quartile, so that no odd one rules."""
+def _tolerance(method: Method, leaf: Array, own: Floor | None, samples: Sequence[Floor], guess: Guess) -> Tolerance:
+    """The output's own noise. Where it was not measured, or on few values, which may be small by luck, the samples count too."""
     safety = SAFETY[method]
     if not is_float(leaf.dtype):
         return Tolerance()
+    if own is not None and method == "float64" and leaf.size >= ENOUGH:
+        return Tolerance(safety * own.absolute, safety * own.relative)
+    pick = _upper_quartile if guess == "high" or own is not None else _lowest
     scale = own.scale if own is not None else floor_of(leaf).scale
-    absolute = _upper_quartile([sample.absolute / sample.scale for sample in samples if sample.scale]) * scale
-    relative = _upper_quartile([sample.relative for sample in samples])
+    absolute = pick([sample.absolute / sample.scale for sample in samples if sample.scale]) * scale
+    relative = pick([sample.relative for sample in samples])
     if method == "repeats":
         # They do not show how large the terms were that cancel to a small output; the other samples do.
-        absolute = max(absolute, _upper_quartile([sample.absolute for sample in samples]))
+        absolute = max(absolute, pick([sample.absolute for sample in samples]))
     if own is not None:
         absolute, relative = max(absolute, own.absolute), max(relative, own.relative)
     return Tolerance(safety * absolute, safety * relative)
 
 
+def _lowest(values: Sequence[float]) -> float:
+    return min(values, default=0.0)
+
+
 def _upper_quartile(values: Sequence[float]) -> float:
+    """So that no odd one rules."""
     return sorted(values)[(len(values) - 1) * 3 // 4] if values else 0.0
 
 

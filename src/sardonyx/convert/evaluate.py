@@ -60,8 +60,9 @@ class Evaluation:
         self._training = training
         self._asked_tolerance = None if rtol is None and atol is None else Tolerance(atol or 0.0, rtol or 0.0)
         self._answered: list[Answered] = []
-        self._noise: Noise | None = None
-        self._whole = False
+        self._rounding: rounding.Rounding | None = None
+        self.processor_seconds = 0.0  # of the exports' own processes
+        self._floors: list[tuple[Sequence[Outputs], Noise]] = []
 
     @property
     def probe_names(self) -> list[str]:
@@ -79,7 +80,13 @@ class Evaluation:
             )
         pairs = zip(probes, answers, strict=True)
         self._answered = [Answered(probe, answer) for probe, answer in pairs if isinstance(answer, Outputs)]
-        self._measure()
+        if self._asked_tolerance is None:
+            self._rounding = rounding.Rounding(
+                self._original,
+                self._inputs.signature,
+                [item.probe for item in self._answered],
+                [item.outputs for item in self._answered],
+            )
 
     def require_repeatable(self) -> None:
         """Raises if the source gives another model each time it is opened: then no export can be right."""
@@ -94,15 +101,6 @@ class Evaluation:
                 f"{self._original.source} is another model each time it is opened",
                 hint="give its trained weights with --weights, or seed whatever it draws",
             )
-
-    def _measure(self) -> None:
-        """Sets the tolerance that was asked for, or measures the original's own rounding."""
-        answers = [item.outputs for item in self._answered]
-        if self._asked_tolerance is not None:
-            self._noise, self._whole = noise.fixed("given", self._asked_tolerance, [a.arrays for a in answers]), True
-            return
-        probes = [item.probe for item in self._answered]
-        self._noise, self._whole = rounding.of_original(self._original, self._inputs.signature, probes, answers)
 
     def judge(self, exported: Exported) -> Candidate:
         """The candidate that an export makes; where it is wrong for a known reason, the repaired one."""
@@ -137,9 +135,13 @@ class Evaluation:
         path = answering.save(self._scratch / f"{exported.route}.candidate.onnx")
         try:
             with Original(Source("onnx", "onnx", path=path), timeout=self._original.timeout) as session:
-                return self._compare(exported, model, session)
+                try:
+                    return self._compare(exported, model, session)
+                finally:
+                    self.processor_seconds += session.processor_seconds
         except SourceFailed as error:
-            return Candidate(exported.route, "wrong", exported.seconds, model, reason=error.message)
+            reason = error.message.replace(str(path), "the export")
+            return Candidate(exported.route, "wrong", exported.seconds, model, reason=reason)
 
     def _compare(self, exported: Exported, model: Model, session: Original) -> Candidate:
         worst = Candidate(exported.route, "agrees", exported.seconds, model, max_error=0.0, tolerance=0.0)
@@ -175,12 +177,32 @@ class Evaluation:
         )
 
     def _floor(self, model: Model, answers: Sequence[Outputs]) -> Noise:
-        """The rounding to allow: the original's, and the export's where the original cannot show all of it."""
-        assert self._noise is not None, "the original was asked first"
-        if self._whole:
-            return self._noise
-        probes, expected = [item.probe for item in self._answered], [item.outputs for item in self._answered]
-        return noise.larger(rounding.of_export(model, probes, answers, expected), self._noise)
+        """The rounding to allow: the tolerance asked for, or the original's own, and the export's where that shows too little."""
+        expected = [item.outputs for item in self._answered]
+        if self._asked_tolerance is not None:
+            return noise.fixed("given", self._asked_tolerance, [answer.arrays for answer in expected])
+        assert self._rounding is not None, "the original was asked first"
+        if self._rounding.look(self._doubtful(self._rounding.low, answers)) and bool(
+            self._doubtful(self._rounding.floor, answers)
+        ):
+            self._rounding.look_everywhere()  # nothing is called wrong before all that can be known is known
+        if self._rounding.whole:
+            return self._rounding.floor
+        return noise.larger(self._floor_of_export(model, answers, expected), self._rounding.floor)
+
+    def _floor_of_export(self, model: Model, answers: Sequence[Outputs], expected: Sequence[Outputs]) -> Noise:
+        """Measured once for all exports that answer alike to the last bit, as routes of one exporter often do."""
+        for others, floor in self._floors:
+            if all(map(_identical, answers, others)):
+                return floor
+        floor = rounding.of_export(model, [item.probe for item in self._answered], answers, expected)
+        self._floors.append((answers, floor))
+        return floor
+
+    def _doubtful(self, floor: Noise, answers: Sequence[Outputs]) -> list[int]:
+        """The probes whose difference takes more than the tolerance."""
+        judged = map(_judged, self._answered, answers, floor.tolerances)
+        return [index for index, found in enumerate(judged) if found.used > 1]
 
     def _shrunk(self, item: Answered, got: Outputs, allowed: Sequence[Tolerance], session: Original) -> dict[str, Any]:
         """The counterexample: one row of the probe, if one row is enough to show the fault, else the probe."""
@@ -191,6 +213,13 @@ class Evaluation:
                 if _judged(alone, answer, allowed).verdict == "mismatch":
                     return _proof(alone, answer)
         return _proof(item, got)
+
+
+def _identical(one: Outputs, two: Outputs) -> bool:
+    pairs = zip(one.arrays, two.arrays, strict=False)
+    return len(one.arrays) == len(two.arrays) and all(
+        a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs
+    )
 
 
 def _judged(item: Answered, answer: Outputs, allowed: Sequence[Tolerance]) -> Judgement:

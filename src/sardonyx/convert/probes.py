@@ -32,7 +32,7 @@ INTEGER_EDGES: dict[str, Callable[[Array], Array]] = {
     "reversed": lambda x: np.flip(x).copy(),
     "sorted": lambda x: np.sort(x, axis=None).reshape(x.shape),
 }
-OTHER_SIZES = (1, 2, 3, 7)
+OTHER_SIZES = (1, 2, 3, 5)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _resized(signature: Signature, example: Arrays, random: np.random.Generator)
     """Every dynamic dimension at a few other sizes, one at a time, and all of them at once."""
     sizes = symbols(signature, example)
     for symbol, size in sizes.items():
-        for other in (n for n in (*OTHER_SIZES, size + 1, 2 * size) if n != size):
+        for other in dict.fromkeys(n for n in (*OTHER_SIZES, size + 1, 2 * size) if n != size):
             yield Probe(f"{symbol} = {other}", _resize(signature, example, {**sizes, symbol: other}, random))
     if len(sizes) > 1:
         grown = {symbol: size + 1 + index for index, (symbol, size) in enumerate(sizes.items())}

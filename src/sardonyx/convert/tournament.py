@@ -15,6 +15,7 @@ from sardonyx.convert.evaluate import Evaluation
 from sardonyx.convert.inputs import Inputs, settle
 from sardonyx.convert.probes import probes
 from sardonyx.convert.ranking import fastest
+from sardonyx.convert.spent import Spent
 from sardonyx.errors import UsageError
 from sardonyx.model import Model
 from sardonyx.report import Report, Table
@@ -48,6 +49,7 @@ def hold(
     recognised = recognise(source, weights=weights, python=python, trust=trust)
     routes = _routes(recognised, route)
     with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch, Original(recognised, timeout=timeout) as original:
+        opened = original.processor_seconds
         description = original.describe()
         settled = settle(inputs, example, description)
         options = {
@@ -68,8 +70,11 @@ def hold(
             atol=atol,
             training=training,
         )
-        candidates = _compete(original, evaluation, asked, routes, settled, Path(scratch), options)
-        winner = fastest([c for c in candidates if c.verdict == "agrees"], settled.example)
+        spent = Spent()
+        candidates = _compete(original, evaluation, asked, routes, settled, Path(scratch), options, spent)
+        with spent.on("ranking"):
+            winner = fastest([c for c in candidates if c.verdict == "agrees"], settled.example)
+        spent.processor += original.processor_seconds - opened + evaluation.processor_seconds
         if winner is None:
             evaluation.require_repeatable()
         else:
@@ -80,7 +85,7 @@ def hold(
                 "convert", options={"source": str(recognised), "route": winner.route, **options}, repairs=winner.repairs
             )
             winner.model.record(step).save(output)
-        return _report(recognised, output, candidates, winner, evaluation)
+        return _report(recognised, output, candidates, winner, evaluation, spent)
 
 
 def _routes(source: Source, asked: str) -> tuple[str, ...]:
@@ -103,6 +108,7 @@ def _compete(
     inputs: Inputs,
     scratch: Path,
     options: dict[str, Any],
+    spent: Spent,
 ) -> list[Candidate]:
     """Exports run beside each other and beside the original's own answers; a live object is only ever used by one."""
 
@@ -113,23 +119,31 @@ def _compete(
 
     with progress.task("convert", total=2 * len(routes) + 1) as advance:
         if original.source.live:
-            evaluation.ask(asked)
+            with spent.on("original"):
+                evaluation.ask(asked)
             exports = [export(route) for route in routes]
         else:
             with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="route") as pool:
                 waiting = [pool.submit(export, route) for route in routes]
-                evaluation.ask(asked)
+                with spent.on("original"):
+                    evaluation.ask(asked)
                 advance(text="convert: the original has answered the probes")
                 exports = [future.result() for future in waiting]
         candidates = []
         for exported in exports:
             advance(2, text=f"convert: comparing {exported.route}")
-            candidates.append(evaluation.judge(exported))
+            with spent.on("comparing"):
+                candidates.append(evaluation.judge(exported))
     return candidates
 
 
 def _report(
-    source: Source, output: Path, candidates: list[Candidate], winner: Candidate | None, evaluation: Evaluation
+    source: Source,
+    output: Path,
+    candidates: list[Candidate],
+    winner: Candidate | None,
+    evaluation: Evaluation,
+    spent: Spent,
 ) -> Report:
     saved = {c.route: save_counterexample(c, output) for c in candidates}
     rows = tuple((c.route, _shown(c, winner), c.max_error, c.tolerance, c.seconds, c.reason) for c in candidates)
@@ -137,6 +151,7 @@ def _report(
     fields: dict[str, Any] = {
         "candidates": [c.to_dict(saved[c.route]) for c in candidates],
         "probes": evaluation.probe_names,
+        "seconds": spent.to_dict() | {"exporters": sum(c.seconds for c in candidates)},
     }
     if winner is None:
         return Report(
