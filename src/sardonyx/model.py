@@ -97,9 +97,7 @@ class Model:
         path = Path(path)
         fit_runtime(self.ir)
         outside = (
-            self._keeps_data_outside() or self.weight_bytes() > EXTERNAL_ABOVE
-            if external_data is None
-            else external_data
+            self.keeps_data_outside or self.weight_bytes() > EXTERNAL_ABOVE if external_data is None else external_data
         )
         if not outside:
             _must_fit(self.weight_bytes())
@@ -120,7 +118,9 @@ class Model:
         self.path = path
         return path
 
-    def _keeps_data_outside(self) -> bool:
+    @property
+    def keeps_data_outside(self) -> bool:
+        """Whether weights lie in files beside the model."""
         values = (value.const_value for graph in self.ir.graphs() for value in graph.initializers.values())
         return any(isinstance(tensor, ir.ExternalTensor) for tensor in values)
 

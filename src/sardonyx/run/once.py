@@ -38,7 +38,9 @@ def run_once(
     settings = Settings(provider, threads)
     target = None if output is None else _target(output)
     with task("loading the model"):
-        signature = Signature.of(Model.load(model).ir.graph)
+        loaded = Model.load(model)
+        signature, settings = Signature.of(loaded.ir.graph), settings.filled_from(loaded)
+        del loaded
     prepared = prepare(signature, inputs, data=data, sizes=sizes, seed=seed)
     with task("opening a session"):
         session = Session(model, settings, signature=signature)

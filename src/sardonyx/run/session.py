@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 
 from sardonyx import machine
-from sardonyx.errors import RuntimeRefused, UsageError
+from sardonyx.errors import BrokenModel, RuntimeRefused, UsageError
 from sardonyx.model import Model
 from sardonyx.signature import Arrays, Signature, TensorSpec
 
@@ -45,11 +46,20 @@ _NOT_EXCHANGED = ("bfloat16", "float8e8m0", "float4e2m1", "int4", "uint4", "int2
 
 @dataclass(frozen=True)
 class Settings:
-    """How to open a session. `threads` of None means every CPU that the container has."""
+    """How to open a session. None means: as the model was tuned on this machine, else as onnxruntime does.
+
+    Without either, `threads` are as many as the container has CPUs. `spinning` lets idle threads wait busily, `arena` keeps
+    memory between runs, `prepacking` lays weights out for the kernels, `denormals_as_zero` rounds the tiniest floats
+    to zero, which onnxruntime lets the first session of a process decide for all of them.
+    """
 
     provider: str = "cpu"
     threads: int | None = None
     optimize: bool = True
+    spinning: bool | None = None
+    arena: bool | None = None
+    prepacking: bool | None = None
+    denormals_as_zero: bool | None = None
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:
@@ -59,15 +69,71 @@ class Settings:
     def thread_count(self) -> int:
         return self.threads or machine.threads()
 
+    @property
+    def tuned(self) -> dict[str, Any]:
+        """What is set of the settings that tuning tries."""
+        return {name: getattr(self, name) for name in TUNED if getattr(self, name) is not None}
+
+    def filled_from(self, model: Model) -> Settings:
+        """These settings, with those that the model carries for this machine where nothing is set."""
+        return replace(self, **{name: value for name, value in stored(model).items() if getattr(self, name) is None})
+
 
 DEFAULTS = Settings()
+
+# The settings that `optimize --tune` tries, with their types, and where a model keeps what it found.
+TUNED: dict[str, type] = {
+    "threads": int,
+    "spinning": bool,
+    "arena": bool,
+    "prepacking": bool,
+    "denormals_as_zero": bool,
+}
+SETTINGS_KEY = "sardonyx.settings"
+
+
+def store(model: Model, settings: Settings) -> None:
+    """Writes the settings into the model's metadata, with the machine that they were measured on; none removes them."""
+    model.ir.metadata_props.pop(SETTINGS_KEY, None)
+    if not settings.tuned:
+        return
+    record = {"settings": settings.tuned, "machine": _this_machine()}
+    model.ir.metadata_props[SETTINGS_KEY] = json.dumps(record, sort_keys=True)
+
+
+def stored(model: Model) -> dict[str, Any]:
+    """The settings that the model was tuned to, if it was tuned on a machine like this one: elsewhere they may slow it down."""
+    text = model.ir.metadata_props.get(SETTINGS_KEY)
+    if not text:
+        return {}
+    hint = (
+        f"remove the '{SETTINGS_KEY}' entry from the model's metadata, or tune again: sardonyx optimize M -o O --tune"
+    )
+    try:
+        record = json.loads(text)
+        settings, measured_on = dict(record["settings"]), record["machine"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise BrokenModel(
+            f"the model's '{SETTINGS_KEY}' metadata does not hold settings: {error}", hint=hint
+        ) from error
+    wrong = [name for name, value in settings.items() if type(value) is not TUNED.get(name)]
+    if wrong or settings.get("threads", 1) < 1:
+        raise BrokenModel(
+            f"the model's '{SETTINGS_KEY}' metadata has a wrong {', '.join(wrong) or 'threads'}", hint=hint
+        )
+    return settings if measured_on == _this_machine() else {}
+
+
+def _this_machine() -> dict[str, Any]:
+    return {"cpu": machine.cpu_name(), "threads": machine.threads()}
 
 
 class Session:
     """A loaded model: `session(inputs)` gives its outputs by name, or those of `outputs` alone.
 
     A path is opened as it lies on disk; a `Model` is run as it is in memory, with any change made since it was loaded.
-    A `signature` that is known already spares a second reading of the file.
+    Settings that the model was tuned to on this machine fill what `settings` leaves open. A `signature` that is known
+    already spares a second reading of the file, and with it the look at tuned settings: see `Settings.filled_from`.
     """
 
     def __init__(
@@ -78,7 +144,10 @@ class Session:
         outputs: Sequence[str] | None = None,
         signature: Signature | None = None,
     ) -> None:
-        self.signature = signature or Signature.of(Model.load(model).ir.graph)
+        if signature is None:
+            loaded = Model.load(model)
+            signature, settings = Signature.of(loaded.ir.graph), settings.filled_from(loaded)
+        self.signature = signature
         self.settings = settings
         self._outputs = _chosen(self.signature.outputs, outputs)
         _refuse_unexchanged([*self.signature.inputs, *self._outputs.values()])
@@ -94,16 +163,21 @@ class Session:
 
     def run_fitted(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         """The outputs, without the look at names, types and shapes that `__call__` takes first."""
+        values = self.run_some(self.output_names, dict(inputs))
+        return {
+            spec.name: _in_own_type(value, spec) for spec, value in zip(self._outputs.values(), values, strict=True)
+        }
+
+    def run_some(self, outputs: Sequence[str], inputs: dict[str, np.ndarray[Any, Any]]) -> list[Any]:
+        """The outputs of these names alone, in their order and as the runtime gives them. Nothing is looked at first."""
         try:
-            values = self._session.run(self.output_names, dict(inputs))
+            values: list[Any] = self._session.run(outputs, inputs)
         except Exception as error:
             raise RuntimeRefused(
                 f"the model failed while running: {plain(error)}",
                 hint="check the sizes of dynamic dimensions and the values of integer inputs, or run sardonyx check",
             ) from error
-        return {
-            spec.name: _in_own_type(value, spec) for spec, value in zip(self._outputs.values(), values, strict=True)
-        }
+        return values
 
 
 def provider_name(word: str) -> str:
@@ -122,9 +196,23 @@ def options(settings: Settings) -> ort.SessionOptions:
     chosen.intra_op_num_threads = settings.thread_count
     chosen.inter_op_num_threads = 1
     chosen.log_severity_level = 4
+    for key, value in _entries(settings).items():
+        chosen.add_session_config_entry(key, value)
+    if settings.arena is not None:
+        chosen.enable_cpu_mem_arena = settings.arena
     if not settings.optimize:
         chosen.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return chosen
+
+
+def _entries(settings: Settings) -> dict[str, str]:
+    """onnxruntime's own words for what is set."""
+    words = {
+        "session.intra_op.allow_spinning": settings.spinning,
+        "session.disable_prepacking": None if settings.prepacking is None else not settings.prepacking,
+        "session.set_denormal_as_zero": settings.denormals_as_zero,
+    }
+    return {key: str(int(value)) for key, value in words.items() if value is not None}
 
 
 def plain(error: BaseException) -> str:

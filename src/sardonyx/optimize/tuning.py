@@ -1,0 +1,163 @@
+"""Session settings that make a model faster on this machine, found by measuring.
+
+Every setting is tried in a process of its own: onnxruntime lets the first session of a process decide about denormals for all.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sardonyx import machine, progress
+from sardonyx.bench.interleave import Ratio, measure, speedup
+from sardonyx.bench.process import Process
+from sardonyx.compare.cases import Case
+from sardonyx.model import Model
+from sardonyx.optimize.gate import Gate
+from sardonyx.optimize.timing import TOGETHER
+from sardonyx.run.session import DEFAULTS, Settings
+from sardonyx.signature import Array, Arrays
+from sardonyx.sources import Failure, Outputs
+
+# The settings together are measured once more by themselves, on fresh rounds.
+SEARCH = 0.6
+DEFAULT, CHOSEN = "default", "chosen"
+# Seconds that a process may take to open the model or to answer.
+TIMEOUT = 600.0
+_WORKER = str(Path(__file__).with_name("_session_worker"))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting by itself, and what came of it."""
+
+    setting: str
+    value: Any
+    speedup: Ratio | None
+    reason: str = ""
+
+    @property
+    def settings(self) -> Settings:
+        return replace(DEFAULTS, **{self.setting: self.value})
+
+    @property
+    def label(self) -> str:
+        return f"{self.setting}={self.value}"
+
+    def to_dict(self) -> dict[str, Any]:
+        ratio = None if self.speedup is None else self.speedup.to_dict()
+        return {"setting": self.setting, "value": self.value, "speedup": ratio, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The settings that are kept, none if none is faster, what they gain, and everything tried."""
+
+    settings: Settings
+    speedup: Ratio | None
+    trials: tuple[Trial, ...]
+
+
+class Tried(Process):
+    """A session with its settings, in a process of its own."""
+
+    def __init__(self, model: Path, settings: Settings) -> None:
+        source = {"path": str(model.resolve()), "settings": settings.tuned}
+        super().__init__(_WORKER, source, threads=None, timeout=TIMEOUT)
+
+    def __enter__(self) -> Tried:
+        super().__enter__()
+        return self
+
+    def answers(self, cases: Sequence[Case]) -> list[Outputs | Failure]:
+        """What it answers to the cases."""
+        with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
+            paths = [Path(scratch) / f"{index}.npz" for index, _ in enumerate(cases)]
+            for path, case in zip(paths, cases, strict=True):
+                np.savez(path, **case.inputs)  # type: ignore[arg-type]
+            return [_read(item) for item in self._ask("predict", inputs=list(map(str, paths)))["outputs"]]
+
+
+def tune(model: Path, gate: Gate, *, seconds: float, seed: int) -> Tuned:
+    """Tries every setting by itself, keeps those that are faster, and proves them together against the defaults."""
+    choice = choices()
+    with progress.task("settings", total=len(choice)) as advance:
+        trials = []
+        for name, value in choice:
+            trial = Trial(name, value, None)
+            trials.append(replace(trial, reason=changes_numbers(model, gate, trial.settings)))
+            advance(text=f"settings: {name}")
+    allowed = {trial.label: trial.settings for trial in trials if not trial.reason}
+    ratios = _race(model, allowed, gate.example, SEARCH * seconds, seed)
+    trials = [replace(trial, speedup=ratios.get(trial.label)) for trial in trials]
+    best = best_of(trials)
+    if best == DEFAULTS:
+        return Tuned(best, None, tuple(trials))
+    gain = _race(model, {CHOSEN: best}, gate.example, (1 - SEARCH) * seconds, seed + 1)[CHOSEN]
+    proven = gain.verdict == "faster" and not changes_numbers(model, gate, best)
+    return Tuned(best if proven else DEFAULTS, gain if proven else None, tuple(trials))
+
+
+def choices() -> list[tuple[str, Any]]:
+    """Every setting that differs from onnxruntime's defaults, and fits this machine."""
+    cpus = machine.threads()
+    counts = sorted({1, cpus // 2, cpus - 1} - {0, cpus})
+    return [
+        *(("threads", count) for count in counts),
+        ("spinning", False),
+        ("arena", False),
+        ("prepacking", False),
+        ("denormals_as_zero", True),
+    ]
+
+
+def changes_numbers(model: Path, gate: Gate, settings: Settings) -> str:
+    """Why settings must not be used; empty if the answers stay within rounding."""
+    with Tried(model, settings) as process:
+        return gate.judge_answers(process.answers(gate.cases))[1]
+
+
+def best_of(trials: Sequence[Trial]) -> Settings:
+    """The defaults with the fastest value of every setting that is faster."""
+    chosen: dict[str, Trial] = {}
+    for trial in trials:
+        if trial.speedup is None or trial.speedup.verdict != "faster":
+            continue
+        rival = chosen.get(trial.setting)
+        if rival is None or rival.speedup is None or trial.speedup.ratio > rival.speedup.ratio:
+            chosen[trial.setting] = trial
+    return replace(DEFAULTS, **{name: trial.value for name, trial in chosen.items()})
+
+
+def _race(model: Path, variants: Mapping[str, Settings], inputs: Arrays, seconds: float, seed: int) -> dict[str, Ratio]:
+    """How many times faster each is than the defaults. A large model meets them one by one, to spare memory."""
+    if len(variants) > 1 and Model.load(model).weight_bytes() * (len(variants) + 1) > TOGETHER:
+        share = seconds / len(variants)
+        alone = (_race(model, {label: one}, inputs, share, seed) for label, one in variants.items())
+        return {label: ratio for found in alone for label, ratio in found.items()}
+    rounds = _turns(model, {DEFAULT: DEFAULTS, **variants}, inputs, seconds, seed)
+    return {label: speedup(rounds[DEFAULT], rounds[label]) for label in variants}
+
+
+def _turns(
+    model: Path, variants: Mapping[str, Settings], inputs: Arrays, seconds: float, seed: int
+) -> dict[str, Array]:
+    with ExitStack() as stack:
+        turns = {
+            label: stack.enter_context(Tried(model, settings)).prepare(inputs) for label, settings in variants.items()
+        }
+        return measure(turns, seconds=seconds, seed=seed).rounds
+
+
+def _read(answer: Mapping[str, Any]) -> Outputs | Failure:
+    if "error" in answer:
+        return Failure(answer["error"]["message"])
+    with np.load(answer["path"], allow_pickle=False) as file:
+        arrays = tuple(file[key] for key in sorted(file.files))
+    return Outputs(tuple(answer["names"]), arrays)

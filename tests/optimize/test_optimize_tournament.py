@@ -1,0 +1,265 @@
+"""The tournament keeps what is equal and not slower, and puts out the rest with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+import sardonyx
+from sardonyx.errors import BadData, UsageError
+from sardonyx.history import step
+from sardonyx.model import Model
+from sardonyx.optimize import tournament
+from sardonyx.optimize.candidates._form import Way
+from sardonyx.optimize.candidates.sardonyx import make as ours
+from sardonyx.optimize.candidates.sardonyx_unrounded import make as unrounded
+from sardonyx.report import Report
+from sardonyx.run.session import Session, Settings
+
+HEAD = '<ir_version: 8, opset_import: ["": 18]>'
+WEIGHTS = ", ".join(str((i * 7 % 11) / 5 - 1) for i in range(64 * 64))
+WORK = f"""{HEAD} g (float[n,64] x) => (float[n,64] y) <float[64,64] w = {{{WEIGHTS}}}> {{
+  k = Constant<value_float = 1.0>() p = Mul(x, k) a = MatMul(p, w) b = Transpose(a) c = Transpose(b) y = Tanh(c)
+}}"""
+
+
+Change = Callable[[Model], None]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    model = Model.from_text(WORK)
+    model.ir.metadata_props["labels"] = "cat,dog"
+    return model.record(step("convert")).save(tmp_path / "in.onnx")
+
+
+def way(name: str, change: Change, *, level: str = "portable") -> Way:
+    """A candidate that applies `change` to the input."""
+
+    def make(source: Path, target: Path) -> list[object]:
+        model = Model.load(source)
+        change(model)
+        model.save(target)
+        return []
+
+    return Way(name, make, None, level, in_child=False)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def compete(source: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Report]:
+    """Holds a tournament among the given candidates alone."""
+
+    def hold(*ways: Way, seconds: float = 0.2, **options: object) -> Report:
+        monkeypatch.setattr(tournament, "ways", lambda _: list(ways))
+        return sardonyx.optimize(source, source.with_name("out.onnx"), seconds=seconds, **options)  # type: ignore[arg-type]
+
+    return hold
+
+
+def outcome(report: Report, name: str) -> tuple[str, str]:
+    (found,) = (item for item in report["candidates"] if item["name"] == name)
+    return found["verdict"], found["reason"]
+
+
+def double_a_weight(model: Model) -> None:
+    value = next(iter(model.ir.graph.initializers.values()))
+    assert value.const_value is not None
+    array = value.const_value.numpy().copy()
+    array[3, 5] *= 1.001
+    value.const_value = ir.Tensor(array, name=value.name)
+
+
+def bake_the_batch(model: Model) -> None:
+    first = next(iter(model.ir.graph))
+    shape = ir.Value(name="shape", const_value=ir.Tensor(np.array([1, 64]), name="shape"))
+    model.ir.graph.register_initializer(shape)
+    reshape = ir.node("Reshape", [model.ir.graph.inputs[0], shape])
+    reshape.outputs[0].name = "baked"
+    model.ir.graph.insert_before(first, reshape)
+    consumer = next(node for node in model.ir.graph if node.op_type == "Mul")
+    consumer.replace_input_with(0, reshape.outputs[0])
+
+
+def declare_a_batch_of_one(model: Model) -> None:
+    model.ir.graph.inputs[0].shape = ir.Shape([1, 64])
+
+
+def rename_the_output(model: Model) -> None:
+    model.ir.graph.outputs[0].name = "other"
+
+
+def use_an_operator_of_onnxruntime(model: Model) -> None:
+    model.ir.opset_imports["com.microsoft"] = 1
+    last = model.ir.graph.outputs[0].producer()
+    assert last is not None
+    gelu = ir.node("Gelu", [last.inputs[0]], domain="com.microsoft")
+    model.ir.graph.insert_before(last, gelu)
+    gelu.outputs[0].name = "unused_gelu"
+
+
+def work_in_vain(model: Model) -> None:
+    """Slower, by products that are multiplied by zero and added."""
+    graph = model.ir.graph
+    (last,) = (node for node in graph if node.op_type == "Tanh")
+    zero = ir.Value(name="zero", const_value=ir.Tensor(np.zeros((), np.float32), name="zero"))
+    graph.register_initializer(zero)
+    value = last.inputs[0]
+    made = []
+    for operands in [("MatMul", graph.initializers["w"]), ("Tanh", None)] * 60 + [("Mul", zero), ("Add", value)]:
+        given = made[-1].outputs[0] if made else value
+        made.append(ir.node(operands[0], [given, operands[1]] if operands[1] is not None else [given]))
+        made[-1].outputs[0].name = f"vain_{len(made)}"
+    graph.insert_before(last, made)
+    last.replace_input_with(0, made[-1].outputs[0])
+
+
+def fail(_: Model) -> None:
+    raise ValueError("no such luck")
+
+
+OUT = {
+    "wrong numbers": (double_a_weight, "wrong", "where"),
+    "a batch baked into the graph": (bake_the_batch, "wrong", "a batch of 3"),
+    "a batch baked into the interface": (declare_a_batch_of_one, "refused", "it fixes x[n,64] to [1,64]"),
+    "another output": (rename_the_output, "refused", "its outputs are other, not y"),
+    "operators of one runtime": (use_an_operator_of_onnxruntime, "refused", "com.microsoft"),
+    "an error": (fail, "refused", "ValueError: no such luck"),
+}
+
+
+@pytest.mark.parametrize("fault", OUT)
+def test_a_faulty_candidate_is_put_out_with_the_reason(fault: str, compete: Callable[..., Report]) -> None:
+    change, verdict, words = OUT[fault]
+    report = compete(way("faulty", change))
+    assert (report.verdict, report["winner"]) == ("unchanged", "input")
+    assert outcome(report, "faulty")[0] == verdict
+    assert words in outcome(report, "faulty")[1]
+
+
+def test_a_slower_candidate_does_not_win(compete: Callable[..., Report]) -> None:
+    report = compete(way("slow", work_in_vain))
+    assert (report.verdict, report["winner"]) == ("unchanged", "input")
+    assert outcome(report, "slow")[0] in ("not-chosen", "slower")
+
+
+def test_an_unchanged_model_is_written_byte_by_byte(source: Path, compete: Callable[..., Report]) -> None:
+    report = compete(way("same", lambda _: None))
+    assert report.ok
+    assert Path(report["path"]).read_bytes() == source.read_bytes()
+    assert report["speedup"]["ratio"] == 1.0
+
+
+def test_the_winner_keeps_metadata_and_names_and_gains_a_step(source: Path, compete: Callable[..., Report]) -> None:
+    report = compete(Way("ours", ours, None, "portable", in_child=False))
+    assert (report.verdict, report["winner"]) == ("optimized", "ours")
+    assert (report["nodes_before"], report["nodes_after"]) == (6, 2)
+    before, after = Model.load(source), Model.load(report["path"])
+    assert after.signature == before.signature
+    assert after.ir.metadata_props["labels"] == "cat,dog"
+    assert [item.verb for item in after.history] == ["convert", "optimize"]
+    inputs = before.signature.sample(sizes={"n": 5})
+    np.testing.assert_allclose(Session(after)(inputs)["y"], Session(before)(inputs)["y"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_machine_level_model_may_use_operators_of_the_runtime(compete: Callable[..., Report]) -> None:
+    report = compete(way("gelu", use_an_operator_of_onnxruntime), level="machine")
+    assert outcome(report, "gelu") == ("not-chosen", "")
+    assert [item["portable"] for item in report["candidates"]] == [True, False]
+
+
+def test_explain_says_what_passes_did_and_declined(compete: Callable[..., Report]) -> None:
+    report = compete(Way("ours", ours, None, "portable", in_child=False), explain=True)
+    assert {"pass", "node", "done", "reason"} == set(report["passes"][0])
+    assert "what the passes did" in report.to_text()
+
+
+def test_data_decides_what_is_compared(compete: Callable[..., Report]) -> None:
+    report = compete(
+        way("wrong", double_a_weight), data={"x": np.random.default_rng(0).normal(size=(9, 64)).astype(np.float32)}
+    )
+    assert outcome(report, "wrong")[0] == "wrong"
+    with pytest.raises(BadData, match="no such input"):
+        compete(data={"z": np.zeros((2, 64), np.float32)})
+
+
+def test_shapes_are_fixed_on_request(compete: Callable[..., Report]) -> None:
+    ways = Way("ours", ours, None, "portable", in_child=False)
+    for asked in ({"n": 2}, {"x": (2, 64)}):
+        model = Model.load(compete(ways, shapes=asked)["path"])
+        assert [spec.shape for spec in (*model.signature.inputs, *model.signature.outputs)] == [(2, 64), (2, 64)]
+
+
+SHAPES = {
+    "no such name": ({"m": 2}, "no input and no dynamic dimension 'm'"),
+    "a fixed size": ({"x": (2, 65)}, "cannot have the shape"),
+    "another rank": ({"x": (2,)}, "cannot have the shape"),
+    "zero": ({"n": 0}, "cannot be 0"),
+    "two sizes": ({"n": 2, "x": (3, 64)}, "cannot be 3"),
+}
+
+
+@pytest.mark.parametrize("fault", SHAPES)
+def test_shapes_that_do_not_fit_are_named(fault: str, source: Path, compete: Callable[..., Report]) -> None:
+    shapes, words = SHAPES[fault]
+    with pytest.raises(UsageError, match=words):
+        compete(shapes=shapes)
+    assert [path.name for path in source.parent.iterdir()] == ["in.onnx"]
+
+
+def test_weights_outside_the_model_stay_outside(source: Path, compete: Callable[..., Report]) -> None:
+    Model.load(source).save(source, external_data=True)
+    for ways in ((), (Way("ours", ours, None, "portable", in_child=False),)):
+        report = compete(*ways)
+        assert report["winner"] == ("ours" if ways else "input")
+        written = Model.load(report["path"])
+        assert written.keeps_data_outside
+        assert Session(report["path"]).output_names == ["y"]
+
+
+def test_a_model_in_memory_is_taken_as_it_is_now(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tournament, "ways", lambda _: [])
+    model = Model.load(source)
+    double_a_weight(model)
+    report = sardonyx.optimize(model, tmp_path / "out.onnx", seconds=0.1)
+    inputs = model.signature.sample(sizes={"n": 2})
+    np.testing.assert_array_equal(Session(report["path"])(inputs)["y"], Session(model)(inputs)["y"])
+
+
+# The first only rounds, and less than before; of the second, integers change.
+CASTS = {"y = Relu(b)": "winner", "c = Mul(b, b) d = Floor(c) y = Cast<to = 7>(d)": "wrong"}
+
+
+@pytest.mark.parametrize("rest", CASTS)
+def test_a_pair_of_casts_that_rounds_is_removed_only_within_rounding(
+    rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = "int64" if "Floor" in rest else "float"
+    text = f"{HEAD} g (float[n,64] x) => ({kind}[n,64] y) {{ a = Cast<to = 10>(x) b = Cast<to = 1>(a) {rest} }}"
+    path = Model.from_text(text).save(tmp_path / "in.onnx")
+    chosen = Way("unrounded", unrounded, None, "portable", in_child=False)
+    monkeypatch.setattr(tournament, "ways", lambda _: [chosen])
+    report = sardonyx.optimize(path, tmp_path / "out.onnx", seconds=0.1)
+    assert outcome(report, "unrounded")[0] == CASTS[rest]
+
+
+def test_settings_of_the_session_do_not_change_the_files(source: Path) -> None:
+    before = source.read_bytes()
+    Session(source, Settings(threads=1, spinning=False, arena=False, prepacking=False, denormals_as_zero=True))
+    assert source.read_bytes() == before
+
+
+@pytest.mark.heavy
+def test_every_candidate_that_is_installed_competes(source: Path, tmp_path: Path) -> None:
+    report = sardonyx.optimize(source, tmp_path / "out.onnx", level="machine", seconds=0.5)
+    told = {item["name"]: item for item in report["candidates"]}
+    assert set(told) == {
+        "input", "onnxruntime_all", "onnxruntime_basic", "onnxruntime_extended", "onnxscript", "onnxsim", "onnxslim",
+        "sardonyx", "sardonyx_unrounded",
+    }  # fmt: skip
+    refused = {name for name, item in told.items() if item["verdict"] not in ("winner", "not-chosen", "slower")}
+    assert refused == {"sardonyx_unrounded"}
+    assert report["nodes_after"] <= 2
