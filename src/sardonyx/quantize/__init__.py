@@ -1,0 +1,40 @@
+"""quantize: a smaller, faster model that stays right, or the float model and the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sardonyx.model import Model
+    from sardonyx.report import Report
+
+
+def quantize(
+    model: str | Path | Model,
+    output: str | Path,
+    *,
+    data: Any,
+    metric: str = "auto",
+    budget: str | float = "1%",
+    scheme: str = "auto",
+    calibrator: str = "auto",
+    time: float = 120,
+    batch: int = 1,
+    threads: int | None = None,
+    plot: str | Path | None = None,
+    seed: int = 0,
+) -> Report:
+    """Writes the fastest quantised form of `model` that keeps the metric within the budget and is faster than float here.
+
+    If none is, the float model is written and the verdict is `kept-float`. Half of `data` calibrates, the other half is seen
+    by the guard alone. `metric` is `accuracy`, `top5`, `f1`, `mae`, `rmse`, `cosine`, `agreement` (with float) or
+    `module:callable`; `auto` takes the task's own where there are labels. `budget` is `1%` of the metric or `0.01` in its unit.
+    Speed is measured on batches of `batch`. The search takes about `time` seconds. `plot` is a picture of all that was tried.
+    """
+    from sardonyx.quantize.verb import quantize_model
+
+    return quantize_model(
+        model, output, data=data, metric=metric, budget=budget, scheme=scheme, calibrator=calibrator, seconds=time,
+        batch=batch, threads=threads, plot_file=plot, seed=seed,
+    )  # fmt: skip

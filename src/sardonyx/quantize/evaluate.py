@@ -1,0 +1,114 @@
+"""A model's metric on some data, beside that of the float model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from sardonyx.model import Model
+from sardonyx.quantize.metric import Budget, Metric, Rows, spread, worst
+from sardonyx.run.session import Session
+from sardonyx.samples import Batch
+from sardonyx.signature import Array, Arrays
+
+# A product of this kind at the end gives scores of classes, where nothing else says so.
+_SCORING = ("Softmax", "LogSoftmax", "Gemm", "MatMul", "Add", "ArgMax")
+
+
+@dataclass(frozen=True)
+class Score:
+    """The metric of float (`before`) and of the candidate (`after`), and the loss with its interval as the budget counts it."""
+
+    before: float
+    after: float
+    loss: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What the float model says on some batches, kept to be compared with."""
+
+    batches: tuple[Batch, ...]
+    outputs: tuple[Arrays, ...]
+
+    @classmethod
+    def of(cls, session: Session, batches: Iterable[Batch]) -> Reference:
+        kept = tuple(batches)
+        return cls(kept, tuple(session.run_fitted(batch.inputs) for batch in kept))
+
+    def take(self, count: int) -> Reference:
+        return Reference(self.batches[:count], self.outputs[:count])
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Scores candidates by one metric and one budget."""
+
+    metric: Metric
+    budget: Budget
+    seed: int = 0
+
+    def score(self, session: Session, reference: Reference, *, interval: bool = False) -> Score:
+        """The metric of both; the loss with its interval where one is asked for."""
+        found = [session.run_fitted(batch.inputs) for batch in reference.batches]
+        before, after = self._all_rows(reference.outputs, reference), self._all_rows(found, reference)
+        return self._score(before, after, interval)
+
+    def _score(self, before: Rows, after: Rows, interval: bool) -> Score:
+        first, second = self.metric.total(before), self.metric.total(after)
+        loss = self.budget.share(self.metric.loss(first, second), first)
+        loss = loss if np.isfinite(loss) else float("inf")
+        low, high = spread(self.metric, before, after, self.budget, seed=self.seed) if interval else (loss, loss)
+        return Score(first, second, loss, low, high)
+
+    def within(self, score: Score) -> bool:
+        return score.loss <= self.budget.amount + 1e-12
+
+    def _all_rows(self, found: Sequence[Arrays], reference: Reference) -> Rows:
+        triples = zip(found, reference.outputs, reference.batches, strict=True)
+        return np.concatenate([self._rows(*triple) for triple in triples])
+
+    def _rows(self, found: Arrays, real: Arrays, batch: Batch) -> Rows:
+        if self.metric.against == "float":
+            return worst([self.metric.rows(_examples(found[name]), _examples(real[name])) for name in _compared(real)])
+        assert batch.label is not None
+        label = batch.label if batch.label.ndim else batch.label[None]
+        return self.metric.rows(_examples(found[first_scores(real)]), label)
+
+
+def first_scores(outputs: Arrays) -> str:
+    """The output that labels are about: the first of floats, else the first."""
+    return next((name for name, value in outputs.items() if value.dtype.kind == "f"), next(iter(outputs)))
+
+
+def is_classifier(model: Model, outputs: Arrays) -> bool:
+    """Whether the first output holds scores of classes, by its values or by the node that gives it."""
+    name = first_scores(outputs)
+    scores = outputs[name]
+    if scores.ndim < 2 or scores.shape[-1] < 2 or scores.dtype.kind != "f":
+        return False
+    if (scores >= 0).all() and np.allclose(scores.sum(axis=-1), 1, atol=1e-3):
+        return True
+    value = next(value for value in model.ir.graph.outputs if value.name == name)
+    return scores.ndim == 2 and _kind(value) in _SCORING
+
+
+def _kind(value: ir.Value) -> str:
+    node = value.producer()
+    while node is not None and node.op_type in ("Identity", "Cast", "Squeeze", "Reshape", "Flatten") and node.inputs[0]:
+        node = node.inputs[0].producer()
+    return "" if node is None else node.op_type
+
+
+def _compared(outputs: Arrays) -> list[str]:
+    floats = [name for name, value in outputs.items() if getattr(value, "dtype", np.dtype(object)).kind == "f"]
+    return floats or list(outputs)
+
+
+def _examples(value: Array) -> Array:
+    return value if value.ndim else value[None]

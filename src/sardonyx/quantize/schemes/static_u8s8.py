@@ -1,0 +1,19 @@
+"""Unsigned activations, signed weights per channel: the form that x86 multiplies fastest.
+
+Without VNNI weights stay in 7 bits: two products of 8 bits are added in 16, which saturate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sardonyx.quantize.schemes._static import static_variants
+from sardonyx.quantize.steps import Plan
+from sardonyx.quantize.subject import Subject, Variant
+
+RANK = 1
+
+
+def variants(subject: Subject) -> Iterator[Variant]:
+    """Static INT8, U8S8."""
+    yield from static_variants(subject, "static_u8s8", Plan(frozenset(), reduce_range=not subject.vnni))

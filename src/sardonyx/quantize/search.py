@@ -1,0 +1,220 @@
+"""The search: every scheme screened cheaply, the promising ones refined node by node, the best brought before the guard."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sardonyx import progress, registry
+from sardonyx.bench.interleave import speedup, take_turns
+from sardonyx.errors import RuntimeRefused
+from sardonyx.quantize import sensitivity
+from sardonyx.quantize.candidates import Candidate
+from sardonyx.quantize.evaluate import Judge, Reference
+from sardonyx.quantize.fusion import unfused
+from sardonyx.quantize.guard import ACCURACY, NOT_FUSED, SLOWER, Guard, why_slow
+from sardonyx.quantize.paying import losers
+from sardonyx.quantize.subject import CALIBRATORS, Subject, Variant
+from sardonyx.run.session import Session
+from sardonyx.signature import Arrays
+
+SCHEMES = "sardonyx.quantize.schemes"
+# When, as a share of the time: building schemes ends, refining ends. Timing takes a share each time, and so does a hearing.
+BUILT, REFINED, TIMING, HEARING, SPARING = 0.4, 0.75, 0.12, 0.1, 0.15
+# How many variants are refined, and how many candidates the guard hears at most.
+CHOSEN, HEARD = 2, 5
+# Screening is noisy: what looks this much slower than float is not looked at again.
+HOPELESS = 0.97
+# A variant that loses this many budgets is not worth saving while another loses less.
+RUINED = 20
+# Speeds within this factor are alike until the guard looks closer.
+ALIKE = 1.08
+OUT_OF_TIME = "no time left to try it; give more --time"
+
+
+@dataclass
+class Search:
+    """One search over one model. `candidates` holds everything that was tried, `reverted` why nodes stay in float."""
+
+    subject: Subject
+    judge: Judge
+    screening: Reference
+    float_session: Session
+    feed: Arrays
+    seconds: float
+    auto_calibrator: bool = True
+    seed: int = 0
+    candidates: list[Candidate] = field(default_factory=list)
+    reverted: dict[str, dict[str, str]] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+
+    def run(self, schemes: Sequence[str], guard: Guard) -> Candidate | None:
+        """The fastest candidate that passes the guard, or None."""
+        if any(name.startswith("static") for name in schemes):
+            self.subject.histograms  # noqa: B018  calibration takes what it takes; the clock starts after it
+        self.started = time.monotonic()
+        with progress.task("schemes", total=len(schemes)) as advance:
+            for name in sorted(schemes, key=_rank):
+                advance(1, f"scheme {name}")
+                self.candidates += self._screened(name)
+        self._time(self._loaded())
+        self._refine()
+        return self._hear(guard)
+
+    def _past(self, share: float) -> bool:
+        return time.monotonic() - self.started > share * self.seconds
+
+    def _loaded(self) -> list[Candidate]:
+        return [item for item in self.candidates if item.variant is not None]
+
+    def _screened(self, scheme: str) -> list[Candidate]:
+        module = registry.load(SCHEMES, scheme)
+        refusal = getattr(module, "refusal", lambda _: None)(self.subject)
+        if self.candidates and self._past(BUILT):
+            refusal = refusal or OUT_OF_TIME
+        if refusal:
+            return [Candidate(scheme, scheme, reason=refusal)]
+        try:
+            found = [self._tried(variant) for variant in module.variants(self.subject)]
+        except RuntimeRefused as error:
+            return [Candidate(scheme, scheme, reason=error.message)]
+        return found or [Candidate(scheme, scheme, reason="nothing that this scheme quantises")]
+
+    def _tried(self, variant: Variant) -> Candidate:
+        """The variant with its metric on the data of the search, or the reason why it does not run."""
+        try:
+            session = Session(variant.model, self.subject.settings)
+            score = self.judge.score(session, self.screening)
+        except RuntimeRefused as error:
+            return Candidate(variant.name, variant.scheme, reason=f"does not run: {error.message}")
+        size = variant.model.to_proto().ByteSize()
+        candidate = Candidate(variant.name, variant.scheme, variant, score, size=size, session=session)
+        if not self.judge.within(score):
+            candidate.reason = ACCURACY
+        return candidate
+
+    def _time(self, items: Sequence[Candidate]) -> None:
+        """Times the candidates beside float, all in turn."""
+        timed = {str(index): item for index, item in enumerate(items) if item.session is not None}
+        if not timed:
+            return
+        calls = {"float": self._call(self.float_session)}
+        calls |= {name: self._call(item.session) for name, item in timed.items() if item.session is not None}
+        taken = take_turns(calls, seconds=TIMING * self.seconds, rounds_at_least=8, seed=self.seed)
+        for name, item in timed.items():
+            item.session = None
+            item.ratio = speedup(taken["float"], taken[name])
+            if item.ratio.ratio < HOPELESS and not item.reason and item.variant is not None:
+                item.reason = why_slow(item.variant, self.subject.vnni)
+
+    def _call(self, session: Session) -> Callable[[], object]:
+        return lambda: session.run_fitted(self.feed)
+
+    def _refine(self) -> None:
+        """Better versions of the most promising static variants: another calibrator, fewer nodes, only nodes that pay."""
+        chosen = self._promising()
+        fresh: list[Candidate] = []
+        for index, item in enumerate(chosen):
+            now = time.monotonic()
+            left = max(REFINED * self.seconds - (now - self.started), 0.1 * self.seconds)
+            fresh += self._better(item, now + left / (len(chosen) - index))
+        self._time(fresh)
+        self.candidates += fresh
+
+    def _promising(self) -> list[Candidate]:
+        """The fastest static variants, of those that can still be saved."""
+        static = [item for item in self._loaded() if item.variant is not None and item.variant.plan is not None]
+        fast = [item for item in static if item.ratio is not None and item.ratio.ratio > HOPELESS]
+        hopeful = [
+            item for item in fast if item.score is not None and item.score.loss <= RUINED * self.judge.budget.amount
+        ]
+        return sorted(hopeful or fast, key=_speed, reverse=True)[:CHOSEN]
+
+    def _better(self, item: Candidate, end: float) -> list[Candidate]:
+        found: list[Candidate] = []
+        if item.reason and self.auto_calibrator:
+            now = time.monotonic()
+            item = self._other_calibrator(item, found, now + (end - now) / 3)
+        lean = self._only_paying(item) if time.monotonic() < end else None
+        if lean is not None:
+            found.append(lean)
+        for start in (lean, item):
+            if start is not None and start.reason == ACCURACY:
+                # The step that saves most gets its share even where everything before it took too long.
+                spared = self._spared(start, max(end, time.monotonic() + SPARING * self.seconds))
+                if spared is not None:
+                    return [*found, spared]
+        return found
+
+    def _other_calibrator(self, item: Candidate, found: list[Candidate], end: float) -> Candidate:
+        """The same plan with the calibrator that loses least."""
+        assert item.variant is not None
+        assert item.variant.plan is not None
+        for name in registry.names(CALIBRATORS):
+            if name != item.variant.calibrator and time.monotonic() < end:
+                model = self.subject.built(item.variant.plan, name)
+                variant = replace(item.variant, name=f"{item.name}, {name}", model=model, calibrator=name)
+                found.append(self._tried(variant))
+        best = min([item, *found], key=lambda one: one.score.loss if one.score else float("inf"))
+        found[:] = [best] if best is not item else []
+        return best
+
+    def _only_paying(self, item: Candidate) -> Candidate | None:
+        """The plan without nodes that are not fused or are slower than in float."""
+        variant = item.variant
+        assert variant is not None
+        assert variant.plan is not None
+        float_only = unfused(variant.model, variant.plan.nodes)
+        names = float_only | losers(self.subject.model, variant, self.feed, self.subject.settings)
+        if not names or names >= variant.plan.nodes:
+            return None
+        reasons = {name: NOT_FUSED if name in float_only else SLOWER for name in names}
+        return self._shortened(variant, names, reasons, "paying nodes")
+
+    def _spared(self, item: Candidate, end: float) -> Candidate | None:
+        """The plan without the nodes that cost the metric most."""
+        variant = item.variant
+        assert variant is not None
+        assert variant.plan is not None
+        calibrator = variant.calibrator or self.subject.calibrator
+        found = sensitivity.spared(self.subject, variant.plan, calibrator, self.judge, self.screening, end=end)
+        if found is None:
+            return None
+        names = variant.plan.nodes - found.nodes
+        reasons = {**self.reverted.get(item.name, {}), **dict.fromkeys(names, ACCURACY)}
+        return self._shortened(variant, names, reasons, "tolerant nodes")
+
+    def _shortened(self, variant: Variant, names: frozenset[str], reasons: dict[str, str], word: str) -> Candidate:
+        assert variant.plan is not None
+        plan = variant.plan.without(names)
+        name = f"{variant.name}, {word}"
+        self.reverted[name] = reasons
+        model = self.subject.built(plan, variant.calibrator)
+        return self._tried(replace(variant, name=name, model=model, plan=plan))
+
+    def _hear(self, guard: Guard) -> Candidate | None:
+        """Brings candidates before the guard, the fastest first, until one passes."""
+        ready = [item for item in self._loaded() if not item.reason and item.ratio is not None]
+        for item in sorted(ready, key=_worth, reverse=True)[:HEARD]:
+            assert item.variant is not None
+            with progress.task(f"guard {item.name}"):
+                item.ruling = guard.rule(item.variant, seconds=HEARING * self.seconds)
+            if item.ruling.passed:
+                return item
+        return None
+
+
+def _rank(scheme: str) -> int:
+    return int(getattr(registry.load(SCHEMES, scheme), "RANK", 99))
+
+
+def _worth(item: Candidate) -> tuple[int, float]:
+    """The faster first; of those that screening hardly tells apart, the one that loses least."""
+    loss = item.score.loss if item.score is not None else 0.0
+    return round(math.log(max(_speed(item), 1e-3)) / math.log(ALIKE)), -loss
+
+
+def _speed(item: Candidate) -> float:
+    return item.ratio.ratio if item.ratio is not None else 0.0

@@ -1,0 +1,61 @@
+"""What schemes work on: the prepared model, the ranges of its tensors, and the machine it shall be fast on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sardonyx import machine, registry
+from sardonyx.model import Model
+from sardonyx.quantize import qdq
+from sardonyx.quantize.calibrate import Histograms, histograms
+from sardonyx.quantize.qdq import Range
+from sardonyx.quantize.steps import Plan
+from sardonyx.run.session import Settings
+from sardonyx.samples import Batch
+
+CALIBRATORS = "sardonyx.quantize.calibrators"
+# A mask adds the lowest float there is to what shall not count. No integers hold that and a score beside it.
+UNBOUNDED = 1e6
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to quantise the model. `plan` and `ranges` are there where nodes can be left in float one by one."""
+
+    name: str
+    scheme: str
+    model: Model
+    plan: Plan | None = None
+    calibrator: str | None = None
+
+
+@dataclass
+class Subject:
+    """The model as schemes see it. Histograms are taken once, when the first scheme asks for ranges."""
+
+    model: Model
+    calibration: Iterable[Batch]
+    settings: Settings
+    vnni: bool = field(default_factory=machine.has_vnni)
+    calibrator: str = "minmax"
+    kept_ranges: dict[str, dict[str, Range]] = field(default_factory=dict)
+
+    @cached_property
+    def histograms(self) -> Histograms:
+        return histograms(self.model, qdq.watched(self.model), self.calibration, self.settings)
+
+    def ranges(self, calibrator: str | None = None) -> dict[str, Range]:
+        """The range of every watched tensor by a calibrator. Tensors without a value, or with masks in them, have none."""
+        name = calibrator or self.calibrator
+        if name not in self.kept_ranges:
+            limits = registry.load(CALIBRATORS, name).limits
+            seen = {key: limits(found) for key, found in self.histograms.items() if found.total}
+            ranges = seen | qdq.constant_ranges(self.model)
+            self.kept_ranges[name] = {key: span for key, span in ranges.items() if max(map(abs, span)) < UNBOUNDED}
+        return self.kept_ranges[name]
+
+    def built(self, plan: Plan, calibrator: str | None = None) -> Model:
+        """The model with the nodes of the plan on integers."""
+        return qdq.with_qdq(self.model, plan, self.ranges(calibrator))

@@ -1,0 +1,114 @@
+"""quantize from end to end: prepare, split the data, search, and write what the guard let through."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sardonyx import registry
+from sardonyx.errors import UsageError
+from sardonyx.files import check_target
+from sardonyx.model import Model
+from sardonyx.quantize import metric as metrics
+from sardonyx.quantize import plot, split
+from sardonyx.quantize.evaluate import Judge, Reference, is_classifier
+from sardonyx.quantize.guard import Guard
+from sardonyx.quantize.prepare import float_nodes, prepared
+from sardonyx.quantize.result import Outcome, report_of, report_without_nodes, write, write_float
+from sardonyx.quantize.search import SCHEMES, Search
+from sardonyx.quantize.subject import CALIBRATORS, Subject
+from sardonyx.report import Report
+from sardonyx.run.session import Session, Settings
+from sardonyx.samples import Samples
+from sardonyx.signature import Arrays
+
+# Examples that candidates are screened on.
+SCREENED = 48
+
+
+def quantize_model(
+    source: str | Path | Model,
+    output: str | Path,
+    *,
+    data: Any,
+    metric: str,
+    budget: str | float,
+    scheme: str,
+    calibrator: str,
+    seconds: float,
+    batch: int,
+    threads: int | None,
+    plot_file: str | Path | None,
+    seed: int,
+) -> Report:
+    """The report of the search. The file `output` is written at the end, whatever the verdict, and only then."""
+    started = time.monotonic()
+    schemes = _known("scheme", scheme, registry.names(SCHEMES))
+    _known("calibrator", calibrator, registry.names(CALIBRATORS))
+    allowed = metrics.Budget.parse(budget)
+    if not seconds > 0:
+        raise UsageError(f"cannot search for {seconds:g} seconds", hint="give --time more than 0")
+    check_target(output)
+    if plot_file is not None:
+        registry.need("report", for_what="the plot")
+        check_target(plot_file)
+    model = Model.load(source)
+    settings = Settings(threads=threads)
+    ready = prepared(model)
+    opened = split.opened(data, model.signature, seed=seed)
+    if not float_nodes(ready):
+        write_float(model, Path(output))
+        return report_without_nodes(ready, Path(output), allowed)
+    float_session = Session(model.path if model.path is not None else model, settings, signature=model.signature)
+    screening = _screening(float_session, opened)
+    judge = _judge(metric, allowed, ready, screening, opened, seed)
+    judge.score(float_session, screening)  # labels that do not fit the outputs are found out before the work
+    feed = _feed(data, model, batch)
+    subject = Subject(ready, opened.calibration, settings, calibrator="minmax" if calibrator == "auto" else calibrator)
+    held_out = Reference.of(float_session, opened.held_out)
+    guard = Guard(float_session, held_out, judge, feed, settings, subject.vnni, seed)
+    search = Search(subject, judge, screening, float_session, feed, seconds, calibrator == "auto", seed)
+    winner = search.run(schemes, guard)
+    outcome = Outcome(model, Path(output), judge, search, winner, opened, guard, time.monotonic() - started)
+    write(outcome)
+    if plot_file is not None:
+        plot.pareto(search.candidates, winner, allowed, plot_file)
+    return report_of(outcome)
+
+
+def _known(what: str, word: str, names: list[str]) -> list[str]:
+    if word == "auto":
+        return names
+    if word not in names:
+        raise UsageError(f"there is no {what} '{word}'", hint=f"use auto, {', '.join(names)}")
+    return [word]
+
+
+def _screening(session: Session, data: split.Data) -> Reference:
+    """The first examples of the calibration part, with what float says about them."""
+    kept, count = [], 0
+    for batch in data.calibration:
+        kept.append(batch)
+        count += len(next(iter(batch.inputs.values()), [0]))
+        if count >= SCREENED:
+            break
+    return Reference.of(session, kept)
+
+
+def _judge(name: str, budget: metrics.Budget, model: Model, screening: Reference, data: split.Data, seed: int) -> Judge:
+    label = screening.batches[0].label
+    chosen = metrics.chosen(
+        name,
+        labelled=data.labelled,
+        classifier=is_classifier(model, screening.outputs[0]),
+        integer_labels=label is not None and np.asarray(label).dtype.kind in "iub",
+    )
+    return Judge(chosen, budget, seed)
+
+
+def _feed(data: Any, model: Model, batch: int) -> Arrays:
+    """What is timed: one batch of the size that the model will meet."""
+    return next(iter(Samples.open(data, model.signature, batch=batch))).inputs

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+import quantizing
+from sardonyx.model import Model
+from sardonyx.quantize import guard as guards
+from sardonyx.quantize.evaluate import Judge, Reference
+from sardonyx.quantize.guard import Guard
+from sardonyx.quantize.metric import UNLABELLED, Budget
+from sardonyx.quantize.prepare import copied, prepared
+from sardonyx.quantize.qdq import quantizable
+from sardonyx.quantize.search import Search
+from sardonyx.quantize.steps import Plan
+from sardonyx.quantize.subject import Subject, Variant
+from sardonyx.run.session import Session, Settings
+from sardonyx.samples import Batch
+
+SETTINGS = Settings(threads=1)
+JUDGE = Judge(UNLABELLED["cosine"], Budget.parse("1%"))
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    batch = Batch(quantizing.rows(32, 128))
+    return Subject(prepared(quantizing.perceptron(128, 3)), [batch], SETTINGS, vnni=False)
+
+
+def guard(subject: Subject, rows: int = 32) -> Guard:
+    session = Session(subject.model, SETTINGS)
+    held_out = Reference.of(session, [Batch(quantizing.rows(rows, 128, seed=5))])
+    return Guard(session, held_out, JUDGE, quantizing.rows(256, 128, seed=6), SETTINGS, vnni=False)
+
+
+def ruined(model: Model) -> Model:
+    """A scheme gone wrong: the weights of one product are noise."""
+    own = copied(model)
+    weight = own.ir.graph.initializers["w1"]
+    noise = np.random.default_rng(3).standard_normal((128, 128)).astype(np.float32)
+    weight.const_value = ir.tensor(noise, name="w1")
+    return own
+
+
+def slowed(model: Model, times: int = 3) -> Model:
+    """A scheme that gives the right answer the long way: the first product is computed several times and averaged."""
+    own = copied(model)
+    graph = own.ir.graph
+    first = next(node for node in graph if node.op_type == "MatMul")
+    result = first.outputs[0]
+    users = [(use.node, use.idx) for use in result.uses()]
+    total = result
+    for index in range(times):
+        # Each copy differs a little, or common subexpressions would be merged.
+        array = first.inputs[1].const_value.numpy() * np.float32(1 + 1e-5 * (index + 1))
+        value = ir.Value(name=f"again{index}", const_value=ir.tensor(array, name=f"again{index}"))
+        value.shape, value.dtype = ir.Shape(array.shape), ir.DataType.FLOAT
+        graph.register_initializer(value)
+        product = ir.node("MatMul", [first.inputs[0], value])
+        sum_ = ir.node("Add", [total, product.outputs[0]])
+        graph.extend([product, sum_])
+        total = sum_.outputs[0]
+    share = ir.Value(name="share", const_value=ir.tensor(np.array(1 / (times + 1), np.float32), name="share"))
+    share.shape, share.dtype = ir.Shape(()), ir.DataType.FLOAT
+    graph.register_initializer(share)
+    mean = ir.node("Mul", [total, share])
+    graph.append(mean)
+    for user, index in users:
+        user.replace_input_with(index, mean.outputs[0])
+    graph.sort()
+    return own
+
+
+def test_a_scheme_that_ruins_the_metric_is_rejected_whatever_its_speed(subject: Subject) -> None:
+    ruling = guard(subject).rule(Variant("ruined", "ruined", ruined(subject.model)), seconds=0.2)
+    assert not ruling.passed
+    assert ruling.reason == guards.ACCURACY
+    assert ruling.score.loss > 0.01
+    assert ruling.speedup is None
+
+
+@pytest.mark.heavy
+def test_a_scheme_that_is_slower_is_rejected_though_it_is_right(subject: Subject) -> None:
+    ruling = guard(subject).rule(Variant("slowed", "slowed", slowed(subject.model, 6)), seconds=2)
+    assert ruling.score.loss < 0.001
+    assert not ruling.passed
+    assert ruling.reason == guards.SLOWER
+    assert ruling.speedup is not None
+    assert ruling.speedup.verdict != "faster"
+
+
+def test_the_same_model_again_is_not_faster(subject: Subject) -> None:
+    ruling = guard(subject).rule(Variant("same", "static", copied(subject.model)), seconds=0.3)
+    assert ruling.score.loss == 0
+    assert ruling.reason == guards.NO_VNNI
+
+
+def test_full_range_that_saturates_without_vnni_is_told_from_bad_rounding() -> None:
+    """Weights and inputs at the ends of their ranges: sums of two products leave 16 bits on a CPU without VNNI."""
+    from sardonyx import machine
+
+    model = quantizing.perceptron(128, 1)
+    model.ir.graph.initializers["w0"].const_value = ir.tensor(np.ones((128, 128), np.float32), name="w0")
+    data = Batch({"x": np.full((16, 128), 1.0, np.float32) + quantizing.rows(16, 128)["x"] * 0.01})
+    work = Subject(prepared(model), [data], SETTINGS, vnni=False)
+    names = frozenset(node.name or "" for node in quantizable(work.model))
+    session = Session(work.model, SETTINGS)
+    judge = Judge(UNLABELLED["cosine"], Budget.parse("0.0001"))
+    watch = Guard(session, Reference.of(session, [data]), judge, data.inputs, SETTINGS, vnni=machine.has_vnni())
+    full = work.built(Plan(names, reduce_range=False))
+    reduced = work.built(Plan(names, reduce_range=True))
+    right = Session(work.model, SETTINGS)(data.inputs)["y"]
+    assert np.abs(Session(reduced, SETTINGS)(data.inputs)["y"] / right - 1).max() < 0.02
+    wrong = np.abs(Session(full, SETTINGS)(data.inputs)["y"] / right - 1).max()
+    if wrong > 0.02:  # this CPU saturates
+        by_size = Judge(_relative(), Budget.parse("0.02"))
+        watch = Guard(session, Reference.of(session, [data]), by_size, data.inputs, SETTINGS, vnni=False)
+        assert watch.rule(Variant("full", "static", full, Plan(names)), seconds=0.2).reason == guards.SATURATES
+    else:
+        assert watch.rule(Variant("full", "static", full, Plan(names)), seconds=0.2).score.loss < 0.02
+
+
+def _relative():
+    from sardonyx.quantize.metric import Metric
+
+    def rows(found: np.ndarray, real: np.ndarray) -> np.ndarray:
+        return (np.abs(found - real).max(axis=1) / np.abs(real).max(axis=1))[:, None]
+
+    return Metric("relative", rows, lambda rows: float(rows.mean()), higher_is_better=False, against="float")
+
+
+class _Fake:
+    """A scheme folder of two faults and nothing else."""
+
+    @staticmethod
+    def variants(subject: Subject) -> Iterator[Variant]:
+        yield Variant("ruined", "fake", ruined(subject.model))
+        yield Variant("slowed", "fake", slowed(subject.model, 8))
+
+
+@pytest.mark.heavy
+def test_a_search_among_faults_finds_nothing(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sardonyx import registry
+
+    monkeypatch.setattr(registry, "load", lambda *_: _Fake)
+    session = Session(subject.model, SETTINGS)
+    screening = Reference.of(session, subject.calibration)
+    search = Search(subject, JUDGE, screening, session, quantizing.rows(256, 128), 8.0)
+    assert search.run(["fake"], guard(subject)) is None
+    reasons = {item.name: item.to_dict()["reason"] for item in search.candidates}
+    assert reasons == {"ruined": guards.ACCURACY, "slowed": guards.SLOWER}
+
+
+def test_the_sensitive_node_is_the_one_left_in_float() -> None:
+    """One product has a lonely huge input value: rounded with all others, it drowns them."""
+    from sardonyx.quantize import sensitivity
+
+    model = quantizing.perceptron(64, 3)
+    weight = model.ir.graph.initializers["w0"].const_value.numpy().copy()
+    weight[:, 0] *= 3000
+    model.ir.graph.initializers["w0"].const_value = ir.tensor(weight, name="w0")
+    after = model.ir.graph.initializers["w1"].const_value.numpy().copy()
+    after[0] = 0
+    model.ir.graph.initializers["w1"].const_value = ir.tensor(after, name="w1")
+    batch = Batch(quantizing.rows(32, 64))
+    work = Subject(prepared(model), [batch], SETTINGS, vnni=False)
+    session = Session(work.model, SETTINGS)
+    plan = Plan(frozenset(node.name or "" for node in quantizable(work.model)), reduce_range=True)
+    found = sensitivity.spared(work, plan, "minmax", JUDGE, Reference.of(session, [batch]), end=time.monotonic() + 60)
+    assert found is not None
+    assert plan.nodes - found.nodes == {"product1"}

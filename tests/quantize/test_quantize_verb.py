@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import quantizing
+import real
+import sardonyx
+from sardonyx import registry
+from sardonyx.errors import BadData, InputError, NotFound, SardonyxError, UsageError
+from sardonyx.model import Model
+from sardonyx.quantize import split
+from sardonyx.quantize.prepare import prepared
+from sardonyx.quantize.search import SCHEMES
+from sardonyx.quantize.subject import Subject
+from sardonyx.run.session import Session, Settings
+from sardonyx.samples import Batch
+
+IMAGES = {"x": quantizing.images(40)}
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    return quantizing.network().save(tmp_path / "network.onnx")
+
+
+def labelled(count: int = 40) -> dict[str, np.ndarray]:
+    images = quantizing.images(count)
+    scores = Session(quantizing.network(), Settings(threads=1))({"x": images})["y"]
+    return {"x": images, "label": scores.argmax(1)}
+
+
+def test_a_tiny_network_keeps_float_byte_by_byte_or_passes_both_sides(network: Path, tmp_path: Path) -> None:
+    report = sardonyx.quantize(network, tmp_path / "q.onnx", data=labelled(), scheme="dynamic", time=1)
+    assert report.ok
+    assert report["metric"]["name"] == "accuracy"
+    assert report["metric"]["before"] == 1
+    if report.verdict == "kept-float":
+        assert (tmp_path / "q.onnx").read_bytes() == network.read_bytes()
+        assert {item["node"] for item in report["reverted"]} == {"first", "depthwise", "last"}
+        assert all(item["reason"] for item in report["reverted"])
+    else:
+        assert report["speedup"]["low"] > 1
+        assert report["metric"]["loss"] <= 0.01
+
+
+@pytest.mark.heavy
+def test_wide_products_are_quantised_and_the_result_runs(tmp_path: Path) -> None:
+    source = quantizing.perceptron(512, 4).save(tmp_path / "float.onnx")
+    data = quantizing.rows(64, 512)
+    report = sardonyx.quantize(
+        source, tmp_path / "q.onnx", data=data, budget="5%", scheme="static_u8s8", time=12, batch=32, threads=1,
+        plot=tmp_path / "tried.png",
+    )  # fmt: skip
+    assert report["metric"]["against"] == "float"
+    assert [finding.code for finding in report.findings or ()][:1] == ["no-labels"]
+    assert (tmp_path / "tried.png").read_bytes().startswith(b"\x89PNG")
+    real, found = (Session(path)(data)["y"] for path in (source, tmp_path / "q.onnx"))
+    assert (real * found).sum() / np.linalg.norm(real) / np.linalg.norm(found) > 0.95
+    if report.verdict == "quantized":  # speed is this machine's to decide
+        assert (tmp_path / "q.onnx").stat().st_size < 0.3 * source.stat().st_size
+        assert report["scheme"] == "static_u8s8"
+        assert Model.load(tmp_path / "q.onnx").history[-1].verb == "quantize"
+        with pytest.raises(InputError, match="already quantised"):
+            sardonyx.quantize(tmp_path / "q.onnx", tmp_path / "again.onnx", data=data)
+
+
+def test_a_model_without_products_is_kept_and_the_report_says_why(tmp_path: Path) -> None:
+    text = """<ir_version: 9, opset_import: ["": 18]> g (float[n,3] x) => (float[n,3] y) { y = Relu(x) }"""
+    source = Model.from_text(text).save(tmp_path / "m.onnx")
+    report = sardonyx.quantize(source, tmp_path / "q.onnx", data={"x": np.zeros((20, 3), np.float32)})
+    assert (report.verdict, report.ok) == ("kept-float", True)
+    assert "no Conv, MatMul or Gemm" in report.summary
+    assert (tmp_path / "q.onnx").read_bytes() == source.read_bytes()
+
+
+WRONG: dict[str, tuple[dict, type[SardonyxError], str]] = {
+    "a wrong name": ({"data": {"z": IMAGES["x"]}}, BadData, "no such input"),
+    "a wrong shape": ({"data": {"x": np.zeros((40, 3, 4, 4), np.float32)}}, BadData, "shape"),
+    "a wrong type": ({"data": {"x": np.zeros((40, 3, 8, 8), np.int64)}}, BadData, "type int64"),
+    "too few": ({"data": {"x": IMAGES["x"][:7]}}, BadData, "at least 8"),
+    "no data": ({"data": "gone.npz"}, NotFound, "gone.npz"),
+    "no labels": ({"data": IMAGES, "metric": "accuracy"}, BadData, "needs labels"),
+    "an unknown metric": ({"data": IMAGES, "metric": "beauty"}, UsageError, "beauty"),
+    "an unknown scheme": ({"data": IMAGES, "scheme": "int3"}, UsageError, "int3"),
+    "an unknown calibrator": ({"data": IMAGES, "calibrator": "moon"}, UsageError, "moon"),
+    "a budget that is none": ({"data": IMAGES, "budget": "little"}, UsageError, "little"),
+    "no time": ({"data": IMAGES, "time": 0}, UsageError, "seconds"),
+    "labels of another shape": (
+        {"data": {**IMAGES, "label": np.zeros((40, 3), np.int64)}}, BadData, "labels have shape",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_bad_input_is_named_and_nothing_is_written(network: Path, tmp_path: Path, case: str) -> None:
+    options, error, words = WRONG[case]
+    with pytest.raises(error, match=words):
+        sardonyx.quantize(network, tmp_path / "q.onnx", **options)
+    assert {path.name for path in tmp_path.iterdir()} == {"network.onnx"}
+
+
+def test_the_two_parts_never_overlap_and_follow_the_seed() -> None:
+    signature = quantizing.network().signature
+    data = {"x": quantizing.images(300)}
+
+    def parts(seed: int) -> tuple[set[bytes], set[bytes]]:
+        opened = split.opened(data, signature, seed=seed)
+        each = [
+            {row.tobytes() for batch in part for row in batch.inputs["x"]}
+            for part in (opened.calibration, opened.held_out)
+        ]
+        return each[0], each[1]
+
+    first, second = parts(0)
+    assert not first & second
+    assert len(first | second) == 300
+    assert parts(0) == (first, second)
+    assert parts(1) != (first, second)
+
+
+def test_batches_of_a_function_are_split_too() -> None:
+    def batches():
+        for index in range(6):
+            yield {"x": quantizing.images(40)[index * 4 : index * 4 + 3]}
+
+    opened = split.opened(batches, quantizing.network().signature, seed=0)
+    assert (opened.examples, opened.held_out_examples) == (18, 9)
+
+
+@pytest.mark.parametrize("scheme", registry.names(SCHEMES))
+def test_every_scheme_gives_models_that_run_and_are_near_or_says_why_not(scheme: str) -> None:
+    model = prepared(quantizing.network(channels=32))
+    images = quantizing.images()
+    subject = Subject(model, [Batch({"x": images})], Settings(threads=1), vnni=False)
+    module = registry.load(SCHEMES, scheme)
+    refusal = getattr(module, "refusal", lambda _: None)(subject)
+    if refusal is not None:
+        assert "no " in refusal
+        return
+    real = Session(model, Settings(threads=1))({"x": images})["y"]
+    for variant in module.variants(subject):
+        found = Session(variant.model, Settings(threads=1))({"x": images})["y"]
+        assert (real * found).sum() / np.linalg.norm(real) / np.linalg.norm(found) > 0.98, variant.name
+        assert variant.scheme == scheme
+
+
+@pytest.mark.parametrize("scheme", ["weight_int4", "weight_int8"])
+def test_weight_only_reaches_a_gemm(scheme: str) -> None:
+    subject = Subject(prepared(quantizing.network(channels=32)), [], Settings(threads=1))
+    (variant,) = registry.load(SCHEMES, scheme).variants(subject)
+    assert [node.op_type for node in variant.model.ir.graph].count("MatMulNBits") == 1
+
+
+def test_dynamic_leaves_no_trace_of_its_tools(capfd: pytest.CaptureFixture[str]) -> None:
+    subject = Subject(prepared(quantizing.network()), [], Settings(threads=1))
+    (variant,) = registry.load(SCHEMES, "dynamic").variants(subject)
+    assert not [key for key in variant.model.ir.metadata_props if key.startswith("onnx.quant.")]
+    assert capfd.readouterr().err == ""
+
+
+def test_bfloat16_is_a_valid_graph_even_where_no_cpu_runs_it() -> None:
+    subject = Subject(prepared(quantizing.network()), [], Settings(threads=1))
+    (variant,) = registry.load(SCHEMES, "bf16").variants(subject)
+    onnx.checker.check_model(variant.model.to_proto(), full_check=True)
+    assert variant.model.signature == subject.model.signature
+
+
+def test_a_tool_that_breaks_the_model_is_a_scheme_that_failed_and_not_the_users_fault(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnxruntime.transformers import float16
+
+    def broken(proto: onnx.ModelProto, **_: object) -> onnx.ModelProto:
+        proto.graph.node[0].output[0] = proto.graph.node[-1].output[0]
+        return proto
+
+    monkeypatch.setattr(float16, "convert_float_to_float16", broken)
+    report = sardonyx.quantize(network, tmp_path / "q.onnx", data=IMAGES, scheme="fp16", time=1)
+    assert (report.verdict, report.ok) == ("kept-float", True)
+    assert "float16 converter gave a broken model" in report["candidates"][0]["reason"]
+    assert (tmp_path / "q.onnx").read_bytes() == network.read_bytes()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "file", ["magika/models/standard_v3_3/model.onnx", "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx"]
+)
+def test_half_precision_of_a_real_model_with_shared_constants_loads(file: str) -> None:
+    subject = Subject(prepared(Model.load(real.path(file))), [], Settings(threads=1))
+    (variant,) = registry.load(SCHEMES, "fp16").variants(subject)
+    Session(variant.model, Settings(threads=1))
+
+
+def test_a_kept_node_tells_what_became_of_the_fastest_try_with_it(network: Path, tmp_path: Path) -> None:
+    options = {"data": IMAGES, "budget": "0", "metric": "cosine", "time": 1}
+    report = sardonyx.quantize(network, tmp_path / "q.onnx", scheme="static_s8s8", **options)
+    assert report.verdict == "kept-float"
+    assert {item["reason"] for item in report["reverted"]} == {"accuracy"}
+
+
+@pytest.mark.heavy
+def test_a_real_forest_is_kept_with_the_reason(tmp_path: Path) -> None:
+    from skl2onnx import to_onnx
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import RandomForestClassifier
+
+    flowers, label = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(10, random_state=0).fit(flowers, label)
+    source = tmp_path / "forest.onnx"
+    source.write_bytes(to_onnx(forest, flowers[:1].astype(np.float32), target_opset=18).SerializeToString())
+    data = {"X": flowers.astype(np.float32), "label": label}
+    report = sardonyx.quantize(source, tmp_path / "q.onnx", data=data)
+    assert (report.verdict, report.ok) == ("kept-float", True)
+    assert "TreeEnsembleClassifier" in report.summary
+    assert (tmp_path / "q.onnx").read_bytes() == source.read_bytes()
