@@ -1,0 +1,1 @@
+"""Reverse-mode differentiation from graph to graph: `sardonyx.gradient.engine.differentiate`."""
