@@ -1,0 +1,95 @@
+"""A session whose parameters stay in place: inputs and outputs are bound to the arrays of the state, and nothing is copied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from sardonyx.errors import RuntimeRefused
+from sardonyx.run.session import DEFAULTS, Settings, options, plain, provider_name
+from sardonyx.signature import Array, Arrays
+
+
+class Bound:
+    """`bound.run(feeds)` runs the graph on the arrays of the state, and gives the other outputs.
+
+    `kept`: state input -> the output that holds its next value ('' for none). A name in `alternating` has two arrays that
+    take turns, because the graph may still read the old value when it writes the new one; others are written in place.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        arrays: Arrays,
+        kept: Mapping[str, str],
+        *,
+        alternating: Collection[str] = (),
+        settings: Settings = DEFAULTS,
+        session_options: ort.SessionOptions | None = None,
+    ) -> None:
+        self._session = _open(Path(path), settings, session_options)
+        self._arrays = arrays
+        taken = {value.name for value in self._session.get_inputs()}
+        self._kept = {name: output for name, output in kept.items() if name in taken}
+        self._spare = {name: np.empty_like(arrays[name]) for name in self._kept if name in alternating}
+        written = set(self._kept.values())
+        self.outputs = [value.name for value in self._session.get_outputs() if value.name not in written]
+        self._bindings: dict[tuple[int, ...], Any] = {}
+        self._alive: list[Any] = []
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """The outputs that are no part of the state, in the graph's order."""
+        key = tuple(id(self._arrays[name]) for name in self._kept)
+        binding = self._bindings.get(key) or self._bind(key)
+        held = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
+        for name, array in held.items():
+            binding.bind_cpu_input(name, array)
+        for name in self.outputs:
+            binding.bind_output(name)
+        try:
+            self._session.run_with_iobinding(binding)
+        except Exception as error:
+            raise RuntimeRefused(
+                f"the step failed: {plain(error)}", hint="check the shapes and the class numbers of the batch"
+            ) from error
+        for name, spare in self._spare.items():
+            self._spare[name], self._arrays[name] = self._arrays[name], spare
+        found = binding.get_outputs()
+        return [value.numpy() for value in found[-len(self.outputs) :]] if self.outputs else []
+
+    def _bind(self, key: tuple[int, ...]) -> Any:
+        binding = self._session.io_binding()
+        for name, output in self._kept.items():
+            binding.bind_ortvalue_input(name, self._value(self._arrays[name]))
+            if output:
+                binding.bind_ortvalue_output(output, self._value(self._spare.get(name, self._arrays[name])))
+        if len(self._bindings) > 8:  # arrays were replaced again and again
+            self._bindings.clear()
+        self._bindings[key] = binding
+        return binding
+
+    def _value(self, array: Array) -> Any:
+        """An OrtValue that shares the array's memory, and with it the array, which must not go before it."""
+        value = ort.OrtValue.ortvalue_from_numpy(array)
+        self._alive.append((array, value))
+        return value
+
+
+def _open(path: Path, settings: Settings, chosen: ort.SessionOptions | None) -> ort.InferenceSession:
+    try:
+        return ort.InferenceSession(
+            os.fspath(path), chosen or options(settings), providers=[provider_name(settings.provider)]
+        )
+    except Exception as error:
+        raise RuntimeRefused(
+            f"onnxruntime does not load {path}: {plain(error)}", hint=f"sardonyx check {path}"
+        ) from error
+
+
+def kept_outputs(tensors: Sequence[Any]) -> dict[str, str]:
+    return {tensor.name: tensor.output for tensor in tensors}

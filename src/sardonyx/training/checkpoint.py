@@ -1,0 +1,182 @@
+"""A checkpoint: parameters, statistics, moments and where the run stands, in one safetensors file that is whole or not there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sardonyx.errors import BadData, InputError, NotFound
+from sardonyx.files import replacing
+from sardonyx.signature import Array, Arrays
+from sardonyx.training.manifest import Kept, Manifest, Tensor
+
+_FORMAT = "sardonyx-checkpoint-1"
+Property = int | float | str
+
+
+@dataclass
+class Parameter:
+    """A parameter of a state: `data` can be read and assigned, `grad` is None before the first training step."""
+
+    name: str
+    requires_grad: bool
+    _state: CheckpointState = field(repr=False)
+
+    @property
+    def data(self) -> Array:
+        return self._state.arrays[self.name]
+
+    @data.setter
+    def data(self, value: Array) -> None:
+        _fill(self._state.arrays[self.name], value, self.name)
+
+    @property
+    def grad(self) -> Array | None:
+        return self._state.gradients.get(self.name)
+
+
+class Parameters(Mapping[str, Parameter]):
+    """The parameters of a state by name: `state.parameters["fc.weight"].data`."""
+
+    def __init__(self, state: CheckpointState) -> None:
+        self._state = state
+
+    def __getitem__(self, name: str) -> Parameter:
+        if name not in self._state.trainable:
+            raise KeyError(name)
+        return Parameter(name, self._state.trainable[name], self._state)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state.trainable)
+
+    def __len__(self) -> int:
+        return len(self._state.trainable)
+
+
+@dataclass
+class CheckpointState:
+    """Everything that a training run carries from step to step.
+
+    `trainable` tells of every parameter whether it learns. `arrays` hold parameters, statistics and moments. `progress` is
+    where the loop stands; `properties` are the user's own numbers and words.
+    """
+
+    arrays: Arrays
+    trainable: dict[str, bool]
+    step: int = 0
+    properties: dict[str, Property] = field(default_factory=dict)
+    progress: dict[str, Any] = field(default_factory=dict)
+    gradients: Arrays = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> Parameters:
+        return Parameters(self)
+
+    @classmethod
+    def start(cls, manifest: Manifest, values: Mapping[str, Array]) -> CheckpointState:
+        """The state before the first step."""
+        state = cls(
+            {name: np.array(value) for name, value in values.items()},
+            {parameter.name: parameter.trainable for parameter in manifest.parameters},
+        )
+        state.add_moments(manifest)
+        return state
+
+    def add_moments(self, manifest: Manifest) -> None:
+        """Gives the optimizer the memory that it starts with, where the checkpoint has none."""
+        for moment in manifest.moments:
+            if moment.name not in self.arrays:
+                self.arrays[moment.name] = np.full(moment.sizes, moment.start, moment.dtype)
+
+    @classmethod
+    def load_checkpoint(cls, checkpoint_uri: str | Path) -> CheckpointState:
+        """The state in a file."""
+        from safetensors import SafetensorError, safe_open
+
+        path = Path(checkpoint_uri)
+        if not path.is_file():
+            raise NotFound(
+                f"there is no checkpoint {path}", hint="name a file that save_checkpoint or prepare has written"
+            )
+        try:
+            with safe_open(path, framework="np") as file:
+                about = file.metadata() or {}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
+        except (SafetensorError, ValueError, OSError) as error:
+            raise InputError(f"{path} cannot be read: {error}", hint="use an earlier checkpoint") from error
+        if about.get("format") != _FORMAT:
+            raise InputError(
+                f"{path} is no checkpoint of a training run", hint="name one that prepare or run has written"
+            )
+        return cls(
+            arrays, json.loads(about["trainable"]), int(about["step"]), json.loads(about["properties"]),
+            json.loads(about["progress"]),
+        )  # fmt: skip
+
+    @staticmethod
+    def save_checkpoint(
+        state: CheckpointState, checkpoint_uri: str | Path, include_optimizer_state: bool = False
+    ) -> None:
+        """Writes the state; a crash or a full disk leaves the old file as it was."""
+        arrays = state.arrays
+        if not include_optimizer_state:
+            arrays = {name: value for name, value in arrays.items() if not _is_moment(name, state.trainable)}
+        state._write(Path(checkpoint_uri), arrays)
+
+    def save(self, path: str | Path) -> None:
+        """Writes everything, the optimizer's memory included."""
+        self._write(Path(path), self.arrays)
+
+    def _write(self, path: Path, arrays: Mapping[str, Array]) -> None:
+        from safetensors.numpy import save
+
+        about = {
+            "format": _FORMAT, "step": str(self.step), "trainable": json.dumps(self.trainable),
+            "properties": json.dumps(self.properties), "progress": json.dumps(self.progress),
+        }  # fmt: skip
+        content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=about)
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
+
+    def check(self, manifest: Manifest) -> None:
+        """Raises an error that names the first tensor that does not belong to these artifacts."""
+        wanted: Sequence[Kept] = (*manifest.parameters, *manifest.buffers)
+        for tensor in wanted:
+            _same(tensor, self.arrays.get(tensor.name))
+        strange = sorted(set(self.trainable) - {tensor.name for tensor in wanted})
+        if strange:
+            raise _another(f"the model has no parameter '{strange[0]}'")
+        for moment in manifest.moments:
+            if moment.name in self.arrays:
+                _same(moment, self.arrays[moment.name])
+
+
+def _is_moment(name: str, parameters: Mapping[str, bool]) -> bool:
+    return name not in parameters and name.rpartition(".")[0] in parameters
+
+
+def _same(tensor: Tensor, found: Array | None) -> None:
+    if found is None:
+        raise _another(f"it has no '{tensor.name}'")
+    if found.shape != tensor.sizes or str(found.dtype) != tensor.dtype:
+        raise _another(
+            f"its '{tensor.name}' is {found.dtype}{list(found.shape)}, not {tensor.dtype}{list(tensor.shape)}"
+        )
+
+
+def _another(what: str) -> InputError:
+    return InputError(
+        f"the checkpoint belongs to another model: {what}", hint="use the checkpoint made with these artifacts"
+    )
+
+
+def _fill(target: Array, value: Array, name: str) -> None:
+    given = np.asarray(value)
+    if given.shape != target.shape:
+        raise BadData(f"'{name}' has the shape {list(target.shape)}, not {list(given.shape)}", hint="reshape the array")
+    target[...] = given

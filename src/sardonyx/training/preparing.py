@@ -1,0 +1,208 @@
+"""From a model to a folder of artifacts, with a report of what can be trained."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sardonyx import progress
+from sardonyx.errors import InputError, OutputError, SardonyxError, UsageError
+from sardonyx.files import replacing_folder
+from sardonyx.gradient.engine import Blocker, blockers
+from sardonyx.gradient.prepare import prepared
+from sardonyx.model import Model
+from sardonyx.report import Finding, Report, Table, human_bytes
+from sardonyx.training import parameters
+from sardonyx.training.artifacts import _attach, write
+from sardonyx.training.checkpoint import CheckpointState
+from sardonyx.training.feeding import signature
+from sardonyx.training.graphs import Graphs, Rule, assemble
+from sardonyx.training.loop import LAST
+from sardonyx.training.manifest import MANIFEST, Manifest
+from sardonyx.training.stepper import FusedStep
+
+CODES = {
+    "blocked": "No gradient passes this node, so what lies behind it cannot be trained.",
+    "frozen": "These parameters keep their values.",
+    "not-timed": "The artifacts were written, but a trial step on generated data failed.",
+}
+BATCH_NORMS = ("onnx", "torch", "frozen")
+_TRIALS = 3
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of `prepare`, in its own words."""
+
+    loss: Any
+    optimizer: str
+    loss_options: Mapping[str, Any] = field(default_factory=dict)
+    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+    groups: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()
+    clip_norm: float | None = None
+    train: tuple[str, ...] | None = None
+    freeze: tuple[str, ...] = ()
+    freeze_blocked: bool = False
+    predictions: tuple[str, ...] | None = None
+    batch_norm: str = "onnx"
+    lora: int | None = None
+
+
+def prepare_folder(source: Any, output: Path, request: Request, opening: Mapping[str, Any]) -> Report:
+    """Writes the artifacts, or gives the verdict `blocked` and writes nothing."""
+    if request.batch_norm not in BATCH_NORMS:
+        raise UsageError(f"--batch-norm {request.batch_norm} is not known", hint=f"choose {', '.join(BATCH_NORMS)}")
+    if (output / LAST).exists():
+        raise OutputError(f"{output} holds a trained run", hint="name a new folder, or remove this one first")
+    with progress.task("open the model"):
+        model = opened(source, opening)
+    stuck = _blocking(model, request)
+    if stuck and not request.freeze_blocked:
+        return _blocked(stuck)
+    behind = {name for blocker in stuck for name in blocker.behind}
+    request = replace(request, freeze=(*request.freeze, *sorted(behind)))
+    with progress.task("differentiate"):
+        graphs = _assembled(model, request)
+    with replacing_folder(output, known_by=MANIFEST) as temporary:
+        manifest = write(graphs, temporary)
+    seconds, batch, trouble = _trial(output, manifest)
+    return _prepared(output, manifest, graphs, stuck, trouble, {"seconds_per_step": seconds, "trial_batch": batch})
+
+
+def opened(source: Any, opening: Mapping[str, Any]) -> Model:
+    """The model of a source: an ONNX file as it is, anything else through `convert`, with its training operators kept."""
+    if isinstance(source, Model) or str(source).endswith(".onnx"):
+        return Model.load(source)
+    from sardonyx.convert import convert
+
+    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
+        path = Path(scratch) / "model.onnx"
+        report = convert(source, path, training=True, **opening)
+        if not report.ok:
+            raise InputError(
+                f"{source} does not convert: {report.summary}", hint=f"sardonyx convert {source} -o m.onnx"
+            )
+        model = Model.load(path)
+        for value in model.ir.graph.initializers.values():  # read before the folder goes
+            if value.const_value is not None:
+                value.const_value.numpy()
+        return model
+
+
+def _assembled(model: Model, request: Request) -> Graphs:
+    rule = Rule(request.optimizer, request.optimizer_options, request.groups, request.clip_norm)
+    if request.lora is not None:
+        from sardonyx.training.lora import adapted
+
+        model = adapted(model, rank=request.lora, only=request.train)
+        request = replace(request, train=("*.lora_a", "*.lora_b"))
+    return assemble(
+        model, attach=_attach(request.loss, request.loss_options), rule=rule, train=request.train, freeze=request.freeze,
+        predictions=request.predictions, batch_norm=request.batch_norm,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _blocking(model: Model, request: Request) -> list[Blocker]:
+    work = prepared(model)
+    parameters.lift(work)
+    weights, _ = parameters.candidates(work)
+    wanted = (
+        weights if request.train is None or request.lora is not None else parameters._matching(weights, request.train)
+    )
+    wanted = [name for name in wanted if not parameters._matches(name, request.freeze)]
+    return blockers(work, wrt=wanted, of=request.predictions) if wanted else []
+
+
+def _blocked(stuck: list[Blocker]) -> Report:
+    behind = sorted({name for blocker in stuck for name in blocker.behind})
+    return Report(
+        verb="train prepare", verdict="blocked", ok=False,
+        fields={"blockers": [_row(blocker) for blocker in stuck]}, findings=tuple(map(_finding, stuck)),
+        summary=f"{len(stuck)} nodes stop the gradient of {len(behind)} parameters; --freeze-blocked trains the rest",
+    )  # fmt: skip
+
+
+def _row(blocker: Blocker) -> dict[str, Any]:
+    return {"node": blocker.node, "op_type": blocker.op_type, "behind": list(blocker.behind)}
+
+
+def _finding(blocker: Blocker) -> Finding:
+    shown = ", ".join(blocker.behind[:4]) + (", …" if len(blocker.behind) > 4 else "")
+    return Finding(
+        "error", "blocked", blocker.node, f"no gradient passes this {blocker.op_type}; behind it: {shown}",
+        hint="freeze them with --freeze or --freeze-blocked, or write the node with operators of docs/gradients.md",
+    )  # fmt: skip
+
+
+def _trial(folder: Path, manifest: Manifest) -> tuple[float | None, int, str]:
+    """The seconds that a step takes here on generated data, the best of a few, so that the run can be foreseen."""
+    batch = manifest.inputs[0].shape[0] if manifest.inputs and manifest.inputs[0].shape else 1
+    size = batch if isinstance(batch, int) else 32
+    sizes = (
+        {batch: size} if isinstance(batch, str) else {f"{t.name}.0": size for t in (*manifest.inputs, *manifest.labels)}
+    )
+    try:
+        state = CheckpointState.load_checkpoint(folder / manifest.files["checkpoint"])
+        stepper = FusedStep(folder, manifest, state)
+        feeds = signature(manifest).sample(sizes=sizes)
+        for label in manifest.labels:
+            if label.classes is not None:
+                feeds[label.name] = np.zeros_like(feeds[label.name])
+        best = min(_timed(lambda: stepper.step([feeds], 0.0)) for _ in range(_TRIALS))
+    except SardonyxError as error:
+        return None, size, error.message
+    return best, size, ""
+
+
+def _timed(call: Any) -> float:
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def _prepared(
+    output: Path, manifest: Manifest, graphs: Graphs, stuck: list[Blocker], trouble: str, more: Mapping[str, Any]
+) -> Report:
+    count = sum(each.elements for each in manifest.trainable)
+    frozen = [each for each in manifest.parameters if not each.trainable]
+    memory = sum(array.nbytes for array in CheckpointState.start(manifest, graphs.values).arrays.values())
+    gradients = sum(graphs.values[each.name].nbytes for each in manifest.trainable)
+    findings = [replace(_finding(blocker), severity="info") for blocker in stuck]
+    if frozen:
+        findings.append(Finding("info", "frozen", "", f"{len(frozen)} parameters are frozen: {_names(frozen)}"))
+    if trouble:
+        findings.append(Finding("warning", "not-timed", "", trouble, hint="try sardonyx train run on real data"))
+    facts = (
+        ("trainable parameters", f"{count:,} in {len(manifest.trainable)} tensors"),
+        ("frozen parameters", f"{sum(each.elements for each in frozen):,}"),
+        ("running statistics", sum(bool(buffer.output) for buffer in manifest.buffers)),
+        ("dropout", manifest.seed is not None),
+        ("optimizer", manifest.optimizer),
+        ("nodes of a step", 0 if graphs.step is None else len(graphs.step.ir.graph)),
+        ("parameters, gradients and moments", human_bytes(memory + gradients)),
+        ("a step here, batch " + str(more["trial_batch"]), _milliseconds(more["seconds_per_step"])),
+    )
+    return Report(
+        verb="train prepare", verdict="prepared", ok=True,
+        fields={
+            "folder": str(output), "trainable": count, "frozen": [each.name for each in frozen], "loss": manifest.loss,
+            "optimizer": manifest.optimizer, "parameters": manifest.shapes(), "blockers": list(map(_row, stuck)),
+            "bytes": memory + gradients, "files": dict(manifest.files), **more,
+        },
+        findings=tuple(findings), tables=(Table("training", ("", ""), facts),),
+        summary=f"{count:,} parameters can learn; sardonyx train run {output} --data D",
+    )  # fmt: skip
+
+
+def _names(tensors: list[Any]) -> str:
+    return ", ".join(each.name for each in tensors[:6]) + (", …" if len(tensors) > 6 else "")
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.3g} ms"

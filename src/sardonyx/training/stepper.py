@@ -1,0 +1,84 @@
+"""One step of training: forward, backward and update in one graph, or accumulated over several batches in two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from sardonyx.errors import UsageError
+from sardonyx.run.session import DEFAULTS, Settings
+from sardonyx.signature import Arrays
+from sardonyx.training.api import Module, Optimizer
+from sardonyx.training.bound import Bound, kept_outputs
+from sardonyx.training.checkpoint import CheckpointState
+from sardonyx.training.manifest import Manifest
+from sardonyx.training.optimizers import OPTIMIZERS
+
+
+class Stepper(Protocol):
+    """Learns from batches: moves the parameters once and gives the mean loss."""
+
+    def step(self, batches: Sequence[Arrays], rate: float) -> float: ...
+
+
+class FusedStep:
+    """A step is one run of `step_model.onnx`, on one batch."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, state: CheckpointState, *, seed: int = 0, settings: Settings = DEFAULTS
+    ) -> None:
+        if "step" not in manifest.files:
+            raise UsageError(f"{folder} has no optimizer", hint="prepare it again with --optimizer")
+        state.check(manifest)
+        state.add_moments(manifest)
+        # Parameters are read by the backward pass while their next values are written.
+        alternating = [tensor.name for tensor in (*manifest.trainable, *manifest.buffers)]
+        if OPTIMIZERS[manifest.optimizer].rereads:
+            alternating += [moment.name for moment in manifest.moments]
+        kept = kept_outputs(manifest.state)
+        self._bound = Bound(
+            folder / manifest.files["step"], state.arrays, kept, settings=settings,
+            alternating=[name for name in alternating if kept[name]],
+        )  # fmt: skip
+        self._manifest, self._state, self._seed = manifest, state, seed
+
+    def step(self, batches: Sequence[Arrays], rate: float) -> float:
+        (batch,) = batches
+        feeds = dict(batch)
+        number = self._state.step + 1
+        if self._manifest.seed is not None:
+            feeds[self._manifest.seed] = np.array(self._seed + number, np.int64)
+        feeds[self._manifest.learning_rate] = np.array(rate, np.float32)
+        feeds[self._manifest.step] = np.array(number, np.int64)
+        loss = float(self._bound.run(feeds)[0])
+        self._state.step = number
+        return loss
+
+
+class AccumulatedStep:
+    """A step adds up the gradients of several batches in `training_model.onnx` and then runs `optimizer_model.onnx`."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, state: CheckpointState, *, seed: int = 0, settings: Settings = DEFAULTS
+    ) -> None:
+        if "optimizer" not in manifest.files:
+            raise UsageError(f"{folder} has no optimizer", hint="prepare it again with --optimizer")
+        self._module = Module(folder / manifest.files["training"], state, settings=settings)
+        self._optimizer = Optimizer(folder / manifest.files["optimizer"], self._module, settings=settings)
+        self._names = self._module.input_names()
+        self._state, self._seed = state, seed
+
+    def step(self, batches: Sequence[Arrays], rate: float) -> float:
+        self._module.lazy_reset_grad()
+        losses = []
+        for index, batch in enumerate(batches):
+            # Each batch of each step has its own mask, whenever the run was resumed.
+            self._module.seed = self._seed + (self._state.step + 1) * 65_537 + index - self._module.calls
+            found = self._module(*(batch[name] for name in self._names))
+            losses.append(float(found[0] if isinstance(found, list) else found))
+        self._optimizer.set_learning_rate(rate)
+        self._optimizer.step(1 / len(batches))
+        return float(np.mean(losses))
