@@ -1,0 +1,284 @@
+"""Requests that share a run: greedy batches with no delay by default, a bounded queue, priorities and deadlines.
+
+Everything here but `execute` runs on the event loop, so nothing needs a lock. Requests that arrive in one turn of the loop, or
+while the model is busy, leave together. Whoever has gone or waited too long is dropped before any computing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from sardonyx.errors import SardonyxError
+from sardonyx.serve.join import Join
+from sardonyx.serve.options import Batching
+from sardonyx.serve.policy import Policy
+from sardonyx.serve.refusal import BAD, LATE, TOO_MANY, UNAVAILABLE, Refusal
+from sardonyx.serve.statistics import Statistics
+from sardonyx.signature import Array
+
+Answer = list[Array] | Exception
+Runner = Callable[[tuple[str, ...], Sequence[Array]], list[Array]]
+Moments = tuple[int, int, int, int]
+
+_log = logging.getLogger(__name__)
+# How far a batch looks past requests of another shape. Those keep their place.
+_LOOKS_AHEAD = 64
+_SWEEP_SECONDS = 0.05
+# A model that was measured as quick and is not, on real requests, moves to a thread of its own.
+# One slow run may be the system's doing: it takes many, and quick ones in between count against them.
+_INLINE_NS_AT_MOST = 2_000_000
+_SLOW_WEIGHT, _SLOW_LIMIT = 8, 64
+DEFAULT_PRIORITY = 1 << 20
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """One request on its way. Only works with an equal `key` share a run; one of None runs alone."""
+
+    inputs: list[Array]
+    outputs: tuple[str, ...]
+    rows: int
+    key: Hashable
+    answer: Callable[[Answer], None]
+    timeout: float = 0.0
+    priority: int = DEFAULT_PRIORITY
+    gone: bool = False
+    arrived: int = 0
+    deadline: int = 0
+
+
+@dataclass(slots=True)
+class _Done:
+    answers: list[Answer]
+    moments: Moments | None
+
+
+class Batcher:
+    """The queue of one model, and the threads that run it."""
+
+    def __init__(
+        self,
+        run: Runner,
+        policy: Policy,
+        batching: Batching,
+        statistics: Statistics,
+        *,
+        join: Join,
+        instances: int = 1,
+    ) -> None:
+        self._join = join
+        self._run, self.policy, self._batching, self._statistics = run, policy, batching, statistics
+        self._loop = asyncio.get_running_loop()
+        self._levels: dict[int, deque[Work]] = {DEFAULT_PRIORITY: deque()}
+        self._jobs: queue.SimpleQueue[list[Work] | None] = queue.SimpleQueue()
+        self._waiting, self._free, self._instances = 0, instances, instances
+        self._scheduled = self._closed = False
+        self._expected = self._freed = 0
+        self._inline, self._slow = policy.inline, 0
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._delay: asyncio.TimerHandle | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(instances)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting
+
+    def submit(self, work: Work) -> None:
+        """Queues the work; `work.answer` is called with its outputs, or with what went wrong."""
+        if self._closed:
+            raise Refusal(UNAVAILABLE, "the model is being unloaded", retry_after=1)
+        if self._waiting >= self._batching.queue:
+            self._statistics.refused += 1
+            raise Refusal(TOO_MANY, f"{self._waiting} requests are waiting for this model", retry_after=1)
+        work.arrived = time.perf_counter_ns()
+        work.deadline = work.arrived + int(1e9 * (work.timeout or self._batching.timeout_seconds))
+        self._level(work.priority).append(work)
+        self._waiting += 1
+        if not self._scheduled and self._free:
+            self._scheduled = True
+            self._loop.call_soon(self._dispatch)
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    async def close(self) -> None:
+        """Answers what is queued, takes nothing new, and ends the threads."""
+        self._closed = True
+        while self._waiting or self._free < self._instances:
+            self._idle.clear()
+            await self._idle.wait()
+        for handle in (self._sweeper, self._delay):
+            if handle is not None:
+                handle.cancel()
+        for _ in self._threads:
+            self._jobs.put(None)
+
+    def _level(self, priority: int) -> deque[Work]:
+        level = self._levels.get(priority)
+        if level is None:
+            self._levels[priority] = level = deque()
+            self._levels = dict(sorted(self._levels.items()))
+        return level
+
+    def _dispatch(self) -> None:
+        self._scheduled = False
+        while self._waiting and self._free and not self._held_back():
+            works = self._take()
+            if not works:
+                continue
+            self._free -= 1
+            if self._inline:
+                done = execute(self._run, works, self._join)
+                self._free += 1
+                self._answer(works, done)
+            else:
+                self._jobs.put(works)
+        if not self._waiting and self._free == self._instances:
+            self._idle.set()
+
+    def _held_back(self) -> bool:
+        """Whether the batch waits for more: as long as was asked for, or a moment for those just answered."""
+        asked = self._batching.delay_seconds
+        delay = asked or (self.policy.patience if self._expected > 1 else 0.0)
+        full = self.policy.most if asked else min(self.policy.most, self._expected)
+        if not delay or self._closed or self.policy.most == 1 or self._waiting >= full:
+            return False
+        works = [work for level in self._levels.values() for work in level]
+        oldest = min(work.arrived for work in works)
+        # A request that came while the model was busy has waited, but nobody had a chance to come back yet.
+        left = (oldest if asked else max(oldest, self._freed)) + delay * 1e9 - time.perf_counter_ns()
+        if left <= 0 or sum(max(work.rows, 1) for work in works) >= full:
+            return False
+        if self._delay is None:
+            self._delay = self._loop.call_later(left / 1e9, self._delayed)
+        return True
+
+    def _delayed(self) -> None:
+        self._delay = None
+        self._dispatch()
+
+    def _take(self) -> list[Work]:
+        """The next works that can run together, oldest of the most urgent first; those too late are answered here."""
+        level = next(level for level in self._levels.values() if level)
+        works: list[Work] = []
+        passed: list[Work] = []
+        rows, most, now = 0, self.policy.most, time.perf_counter_ns()
+        while level and len(passed) < _LOOKS_AHEAD:
+            work = level.popleft()
+            if work.gone or work.deadline < now:
+                self._drop(work)
+            elif not works:
+                works.append(work)
+                rows = work.rows
+                if work.key is None or rows >= most:
+                    break
+            elif work.key == works[0].key and rows + work.rows <= most:
+                works.append(work)
+                rows += work.rows
+                if rows == most:
+                    break
+            else:
+                passed.append(work)
+        level.extendleft(reversed(passed))
+        self._waiting -= len(works)
+        return works
+
+    def _drop(self, work: Work) -> None:
+        self._waiting -= 1
+        if not work.gone:
+            self._statistics.fail.add(1, time.perf_counter_ns() - work.arrived)
+            work.answer(Refusal(LATE, "the request waited longer than its timeout", retry_after=1))
+
+    def _sweep(self) -> None:
+        """Answers the late ones even while the model is busy."""
+        self._sweeper = None
+        now = time.perf_counter_ns()
+        for level in self._levels.values():
+            late = [work for work in level if work.gone or work.deadline < now]
+            for work in late:
+                level.remove(work)
+                self._drop(work)
+        if self._waiting:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        elif self._free == self._instances:
+            self._idle.set()
+
+    def _serve(self) -> None:
+        """A thread: runs what it is given, until it is given None."""
+        while (works := self._jobs.get()) is not None:
+            done = execute(self._run, works, self._join)
+            try:
+                self._loop.call_soon_threadsafe(self._finish, works, done)
+            except RuntimeError:  # the loop has ended, and with it everyone who waited
+                return
+
+    def _finish(self, works: list[Work], done: _Done) -> None:
+        self._free += 1
+        self._freed = time.perf_counter_ns()
+        self._expected = len(works) + self._waiting  # clients that ask again as soon as they are answered
+        self._dispatch()  # the model is busy again before the answers are written
+        self._answer(works, done)
+
+    def _answer(self, works: list[Work], done: _Done) -> None:
+        self._count(works, done)
+        for work, answer in zip(works, done.answers, strict=True):
+            if not work.gone:
+                work.answer(answer)
+
+    def _count(self, works: list[Work], done: _Done) -> None:
+        if done.moments is None:
+            now = time.perf_counter_ns()
+            for work in works:
+                self._statistics.fail.add(1, now - work.arrived)
+            return
+        started, ready, computed, _ = done.moments
+        if self._inline:
+            self._slow = self._slow + _SLOW_WEIGHT if computed - ready > _INLINE_NS_AT_MOST else max(0, self._slow - 1)
+            self._inline = self._slow < _SLOW_LIMIT
+        waited = len(works) * started - sum(work.arrived for work in works)
+        rows = sum(max(work.rows, 1) for work in works)
+        self._statistics.ran(requests=len(works), rows=rows, waited=waited, moments=done.moments)
+
+
+def execute(run: Runner, works: list[Work], join: Join) -> _Done:
+    """The answer of each work from one run of all. Where that fails, each runs alone, so that only the culprit is refused."""
+    started = time.perf_counter_ns()
+    try:
+        if len(works) == 1:
+            ready = started
+            outputs = run(works[0].outputs, works[0].inputs)
+            computed = time.perf_counter_ns()
+            return _Done([outputs], (started, ready, computed, computed))
+        requests = [work.inputs for work in works]
+        inputs = join.together(requests)
+        ready = time.perf_counter_ns()
+        outputs = run(works[0].outputs, inputs)
+        computed = time.perf_counter_ns()
+        answers = join.apart(works[0].outputs, outputs, requests)
+        return _Done([*answers], (started, ready, computed, time.perf_counter_ns()))
+    except Exception as error:  # noqa: BLE001  whatever happens, everyone who waits is answered
+        if len(works) > 1:
+            alone = [execute(run, [work], join) for work in works]
+            return _Done([done.answers[0] for done in alone], alone[-1].moments)
+        return _Done([_named(error)], None)
+
+
+def _named(error: Exception) -> Exception:
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, SardonyxError):
+        return Refusal(BAD, error.message)
+    if isinstance(error, MemoryError):
+        return Refusal(UNAVAILABLE, "out of memory", retry_after=1)
+    _log.error("a run failed", exc_info=error)
+    return Refusal(BAD, f"the model failed on this request: {type(error).__name__}")

@@ -1,0 +1,103 @@
+"""One request over HTTP, as far as an answer needs it, and the way to answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from sardonyx.serve.access import bearer
+from sardonyx.serve.batch import Work
+from sardonyx.serve.refusal import UNKNOWN_CALLER, Refusal, bad
+
+Part = bytes | memoryview
+JSON, OCTETS = b"application/json", b"application/octet-stream"
+
+
+class Exchange:
+    """A request, and `respond` to answer it, once. A header that cannot be is kept as `refusal`."""
+
+    __slots__ = (
+        "_answer", "body", "encoding", "expects_continue", "framed", "json_bytes", "keep_alive", "length", "method",
+        "refusal", "started", "target", "token", "work",
+    )  # fmt: skip
+
+    def __init__(self, answer: Callable[[Exchange, int, bytes, Sequence[Part], bytes], None]) -> None:
+        self._answer = answer
+        self.method = self.target = self.encoding = b""
+        self.body: Part = b""
+        self.json_bytes: int | None = None
+        self.token: bytes | None = None
+        self.length = 0
+        self.framed = self.expects_continue = False
+        self.keep_alive = True
+        self.refusal: Refusal | None = None
+        self.work: Work | None = None
+        self.started = 0.0
+
+    def respond(self, status: int, kind: bytes, parts: Sequence[Part], extra: bytes = b"") -> None:
+        """Sends the answer. `extra` are whole header lines."""
+        self._answer(self, status, kind, parts, extra)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Sends a refusal as `{"error": ...}`."""
+        extra = b"" if refusal.retry_after is None else b"Retry-After: %d\r\n" % refusal.retry_after
+        if refusal.status == UNKNOWN_CALLER:
+            extra += b"WWW-Authenticate: Bearer\r\n"
+        self.respond(refusal.status, JSON, [orjson.dumps({"error": refusal.message})], extra)
+
+
+def _length(exchange: Exchange, value: bytes) -> None:
+    _framed_once(exchange)
+    if not value.isdigit() or len(value) > 18:
+        exchange.refusal = bad("Content-Length is not a number")
+    else:
+        exchange.length = int(value)
+
+
+def _transfer(exchange: Exchange, value: bytes) -> None:
+    _framed_once(exchange)
+    if value.strip().lower() != b"chunked":
+        exchange.refusal = bad("of transfer encodings, only chunked is known here")
+
+
+def _framed_once(exchange: Exchange) -> None:
+    """Two lengths that two servers read in two ways are how a request is smuggled past one of them."""
+    if exchange.framed:
+        exchange.refusal = bad("the length of the body is given twice")
+    exchange.framed = True
+
+
+def _json_length(exchange: Exchange, value: bytes) -> None:
+    if not value.isdigit() or len(value) > 18:
+        exchange.refusal = bad("Inference-Header-Content-Length is not a number")
+    else:
+        exchange.json_bytes = int(value)
+
+
+def _authorization(exchange: Exchange, value: bytes) -> None:
+    exchange.token = bearer(value)
+
+
+def _key(exchange: Exchange, value: bytes) -> None:
+    exchange.token = value.strip()
+
+
+def _encoding(exchange: Exchange, value: bytes) -> None:
+    exchange.encoding = value.strip().lower()
+
+
+def _expect(exchange: Exchange, value: bytes) -> None:
+    exchange.expects_continue = value.strip().lower() == b"100-continue"
+
+
+# The headers that matter, and what each says.
+HEADERS: dict[bytes, Callable[[Exchange, bytes], None]] = {
+    b"content-length": _length,
+    b"transfer-encoding": _transfer,
+    b"inference-header-content-length": _json_length,
+    b"authorization": _authorization,
+    b"x-api-key": _key,
+    b"content-encoding": _encoding,
+    b"expect": _expect,
+}

@@ -1,0 +1,28 @@
+"""Why a request gets no answer: a status that HTTP and gRPC clients know, and a sentence."""
+
+from __future__ import annotations
+
+BAD, UNKNOWN_CALLER, FORBIDDEN, NOT_FOUND, NOT_ALLOWED = 400, 401, 403, 404, 405
+TOO_SLOW, TOO_LARGE, TOO_MANY, HEADERS_TOO_LARGE, UNAVAILABLE, LATE = 408, 413, 429, 431, 503, 504
+
+REASONS = {
+    200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
+    408: "Request Timeout", 413: "Content Too Large", 415: "Unsupported Media Type", 429: "Too Many Requests",
+    431: "Request Header Fields Too Large", 500: "Internal Server Error", 503: "Service Unavailable",
+    504: "Gateway Timeout",
+}  # fmt: skip
+
+
+class Refusal(Exception):
+    """A request that is turned down. `retry_after` is in seconds, where trying again may help."""
+
+    def __init__(self, status: int, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry_after = retry_after
+
+
+def bad(message: str) -> Refusal:
+    """The request itself is wrong."""
+    return Refusal(BAD, message)

@@ -1,0 +1,222 @@
+"""The command: says where it listens, drains on SIGTERM, speaks TLS, and starts a killed worker again."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import sardonyx
+import serving
+from sardonyx.errors import OutputError, UsageError
+from sardonyx.serve.server import bound
+
+# Made for these tests, for localhost, and good for nothing else.
+KEY = """-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgpqjg008mE3LrK7WK
+oF2Uv3zDgMjf9OEJFeyaABohml6hRANCAAThGzeE3PQEWmbiJrTKkhMeKTWs7Ebk
+aI6wcUP5pbCRbALtsh99WLc/Y37rrTL0bBLZeSE2rXUoSKAavQvKiiwK
+-----END PRIVATE KEY-----
+"""
+CERTIFICATE = """-----BEGIN CERTIFICATE-----
+MIIBmjCCAUGgAwIBAgIUGSehXO/OmB0FEpWrMBP0QA4YPi0wCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTExNjAwMjg0MFoYDzIxMjYxMDIz
+MDAyODQwWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAThGzeE3PQEWmbiJrTKkhMeKTWs7EbkaI6wcUP5pbCRbALtsh99WLc/
+Y37rrTL0bBLZeSE2rXUoSKAavQvKiiwKo28wbTAdBgNVHQ4EFgQUB3H5j2DDxudS
+NdT+UcBmdQZNEsMwHwYDVR0jBBgwFoAUB3H5j2DDxudSNdT+UcBmdQZNEsMwDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDRwAwRAIgLG3JG7igAoOoDi7FCj7cQxCeMTz3fa/AGaEvLjJSEewCIBnk
+KoztMeFx218IJyKcifxUMk73EiNveU14tJfSW1nR
+-----END CERTIFICATE-----
+"""
+
+
+@dataclass
+class Command:
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+    port: int = 0
+
+    def predict(self) -> dict[str, object]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("POST", "/predict", "[1, 2, 3, 4]")
+            return dict(json.loads(connection.getresponse().read()))
+        finally:
+            connection.close()
+
+    def stop(self) -> tuple[int, dict[str, object]]:
+        """The exit code and the JSON on stdout, after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.stdout is not None
+        answer = self.process.stdout.read()
+        return self.process.wait(), json.loads(answer)
+
+
+@contextmanager
+def command(model: Path, *words: str) -> Iterator[Command]:
+    line = [sys.executable, "-m", "sardonyx", "serve", str(model), "--port", "0", "--grpc-port", "-1", "--json", *words]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        found = Command(process)
+        assert process.stderr is not None
+        for text in process.stderr:
+            found.lines.append(text)
+            if place := re.search(r"serving on https?://127.0.0.1:(\d+)", text):
+                found.port = int(place[1])
+                break
+        ear = threading.Thread(target=lambda: found.lines.extend(process.stderr or ()))
+        ear.start()
+        try:
+            yield found
+        finally:
+            process.terminate()
+            process.wait()
+            ear.join()
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return serving.save("tiny", tmp_path / "tiny.onnx")
+
+
+@pytest.mark.heavy
+def test_it_says_what_and_where_answers_and_ends_well_on_sigterm(model: Path) -> None:
+    with command(model, "--access-log") as server:
+        assert server.lines[0].startswith("loaded tiny version 1: ")
+        assert server.predict() == {"y": [[70.0, 80.0, 90.0]]}
+        code, answer = server.stop()
+    assert code == 0
+    assert answer == {"verb": "serve", "ok": True, "verdict": "stopped", "answered": 1}
+    assert any("POST /predict 200" in line for line in server.lines)
+
+
+@pytest.mark.heavy
+def test_a_request_under_way_is_answered_before_the_end(model: Path) -> None:
+    with command(model, "--max-delay-ms", "1500", "--max-batch", "8") as server:
+        answers: list[object] = []
+        thread = threading.Thread(target=lambda: answers.append(server.predict()))
+        thread.start()
+        time.sleep(0.4)
+        code, answer = server.stop()
+        thread.join()
+    assert answers == [{"y": [[70.0, 80.0, 90.0]]}]
+    assert (code, answer["answered"]) == (0, 1)
+
+
+@pytest.mark.heavy
+def test_tls_is_spoken_with_the_given_certificate(model: Path, tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    cert.write_text(CERTIFICATE)
+    key.write_text(KEY)
+    with serving.running(model, tls_cert=cert, tls_key=key) as server:
+        context = ssl.create_default_context(cadata=CERTIFICATE)
+        connection = http.client.HTTPSConnection("localhost", server.server.ports["http"], timeout=20, context=context)
+        for _ in range(2):
+            connection.request("POST", "/predict", "[1, 2, 3, 4]")
+            assert json.loads(connection.getresponse().read()) == {"y": [[70.0, 80.0, 90.0]]}
+        connection.close()
+    with pytest.raises(UsageError, match="cannot use"), serving.running(model, tls_cert=model, tls_key=key):
+        pass
+
+
+@pytest.mark.heavy
+def test_a_worker_killed_under_load_is_replaced_and_no_answer_is_wrong(model: Path) -> None:
+    with command(model, "--workers", "2") as server:
+        pids = _children(server.process.pid)
+        assert len(pids) == 2
+        done, wrong, good = threading.Event(), [], []
+
+        def ask() -> None:
+            while not done.is_set():
+                try:
+                    answer = server.predict()
+                except (OSError, http.client.HTTPException):
+                    continue  # the connection that the killed worker held
+                (good if answer == {"y": [[70.0, 80.0, 90.0]]} else wrong).append(answer)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        subprocess.run(["kill", "-9", str(pids[0])], check=True)
+        end = time.monotonic() + 30
+        while pids[0] in (now := _children(server.process.pid)) or len(now) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        done.set()
+        thread.join()
+        code, _ = server.stop()
+    assert wrong == []
+    assert good
+    assert code == 0
+    assert any("is started again" in line for line in server.lines)
+
+
+@pytest.mark.heavy
+def test_workers_say_what_is_wrong_with_a_model(tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_text("this is no model\n" * 20)
+    with command(tmp_path / "bad.onnx", "--workers", "2") as server:
+        assert server.process.wait() == 2
+        assert server.process.stdout is not None
+        assert json.loads(server.process.stdout.read())["error"]["code"] == "not-a-model"
+
+
+@pytest.mark.heavy
+def test_unloading_gives_the_memory_back(tmp_path: Path) -> None:
+    (tmp_path / "large" / "1").mkdir(parents=True)
+    serving.repository(tmp_path, ("tiny",))
+    weight = numpy_helper.from_array(np.ones((5000, 5000), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, ["n", 5000])],
+        [helper.make_tensor_value_info("y", 1, ["n", 5000])], [weight],
+    )  # fmt: skip
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 20)])
+    (tmp_path / "large" / "1" / "model.onnx").write_bytes(model.SerializeToString())
+    with command(tmp_path, "--control-port", "0", "--control-token", "key") as server:
+        place = re.search(r"control on http://127.0.0.1:(\d+)", "".join(server.lines))
+        assert place is not None
+        before = _resident(server.process.pid)
+        connection = http.client.HTTPConnection("127.0.0.1", int(place[1]), timeout=20)
+        connection.request("POST", "/v2/repository/models/large/unload", "{}", {"X-API-Key": "key"})
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert before - _resident(server.process.pid) > 80 << 20
+
+
+def _resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_check_loads_and_serves_nothing(model: Path) -> None:
+    report = sardonyx.serve(model, check=True, threads=1)
+    assert (report.verdict, report.ok) == ("ready", True)
+    (row,) = report["models"]
+    assert (row["name"], row["inputs"][0]["shape"]) == ("tiny", [-1, 4])
+    assert row["batching"]["max_batch"] >= 1
+
+
+def test_a_port_that_is_taken_is_named(model: Path) -> None:
+    with bound("127.0.0.1", 0) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(OutputError, match=f"cannot listen on 127.0.0.1:{port}"), serving.running(model, port=port):
+            pass
+
+
+def _children(pid: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True)
+    return [int(word) for word in found.stdout.split()]
