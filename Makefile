@@ -5,12 +5,10 @@ BARE := .venv-bare
 MODELS := build/models
 RUN := $(VENV)/bin/python
 PIP := -m pip --disable-pip-version-check install --quiet --constraint requirements/constraints.txt
-# Long proofs: seeded faults, honest rewrites, memory of localisation, every route of the conversion matrix.
-PROOFS := tests/compare/test_faults.py tests/compare/test_honest.py tests/compare/test_memory.py tests/convert/test_matrix.py
 PINS := pyproject.toml requirements/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test prove lint types bench docs conversions clean
+.PHONY: help demo check test lint types bench docs conversions models clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -21,11 +19,8 @@ demo: $(VENV)/.demo  ## train a small CNN on digits and ship it
 check: $(VENV)/.dev lint types  ## lint, strict types and the fast tests
 	$(RUN) -m pytest -q -n 2 -m "not heavy"
 
-test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done lint types  ## every test but the long proofs
-	$(RUN) -m pytest -n 2 --dist worksteal $(PROOFS:%=--ignore=%)
-
-prove: $(VENV)/.test $(MODELS)/.done  ## the long proofs, which make test leaves out
-	$(RUN) -m pytest -n 2 --dist worksteal $(PROOFS)
+test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done lint types  ## every test
+	$(RUN) -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev
 	$(RUN) -m ruff check .
@@ -39,6 +34,10 @@ bench: $(VENV)/.test $(MODELS)/.done  ## measure, and rewrite benchmarks/RESULTS
 
 docs: $(VENV)/.dev  ## rewrite the generated reference pages
 	$(RUN) scripts/write_reference.py
+
+models: $(VENV)/.demo  ## build the training artifacts of the MNIST and CIFAR-10 networks
+	$(RUN) examples/models/mnist/compile.py --output build/artifacts/mnist
+	$(RUN) examples/models/cifar10/compile.py --output build/artifacts/cifar10
 
 conversions: $(VENV)/.test $(MODELS)/.done  ## run every conversion and rewrite docs/conversions.md
 	$(RUN) scripts/write_conversions.py
@@ -61,8 +60,9 @@ $(VENV)/.dev: $(VENV)/.core requirements/dev.txt
 	$(RUN) $(PIP) --requirement requirements/dev.txt
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.dev $(VENV)/.demo requirements/frameworks.txt
+$(VENV)/.test: $(VENV)/.dev $(VENV)/.demo requirements/frameworks.txt requirements/clients.txt
 	$(RUN) $(PIP) --requirement requirements/frameworks.txt
+	$(RUN) $(PIP) --no-deps --requirement requirements/clients.txt
 	@touch $@
 
 # The package as a user first installs it, with no extra.

@@ -18,8 +18,9 @@ from functools import cached_property
 from pathlib import Path
 
 import sardonyx
-from sardonyx import errors, registry
+from sardonyx import errors
 from sardonyx.cli import build
+from sardonyx.cli import commands as all_commands
 from sardonyx.errors import SardonyxError
 
 ROOT = Path(__file__).parent.parent
@@ -48,15 +49,15 @@ def _page(title: str, introduction: str, *sections: str) -> str:
 
 
 def commands() -> str:
-    verbs = registry.names("sardonyx.cli")
-    listed = "\n".join(f"- [`sardonyx {verb}`](#sardonyx-{verb})" for verb in verbs)
+    verbs = all_commands()
+    listed = "\n".join(f"- [`sardonyx {verb}`](#sardonyx-{verb.replace(' ', '-')})" for verb in verbs)
     introduction = (
         "Data goes to stdout, progress to stderr. With `--json`, stdout is exactly one object with `verb`, `ok` and `verdict`.\n"
         "Exit codes: 0, done and the verdict is good; 1, done and the verdict is bad; 2, bad usage or bad input; 3, an extra is\n"
         "missing; 130, interrupted."
     )
     sections = [f"## sardonyx\n\n```text\n{help_text()}```\n\n{listed}"]
-    sections += [f"## sardonyx {verb}\n\n```text\n{help_text(verb)}```" for verb in verbs]
+    sections += [f"## sardonyx {verb}\n\n```text\n{help_text(*verb.split())}```" for verb in verbs]
     return _page("Commands", introduction, *sections)
 
 

@@ -13,6 +13,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 from typing import TYPE_CHECKING, Any
 
+from sardonyx.bench import bench
 from sardonyx.bundle import ship
 
 # A stage's package holds its verb, and importing it here binds the function over the module of the same name.
@@ -24,8 +25,12 @@ from sardonyx.demo import demo
 from sardonyx.doctor import doctor
 from sardonyx.errors import SardonyxError
 from sardonyx.inspect import inspect
+from sardonyx.optimize import optimize
+from sardonyx.quantize import quantize
 from sardonyx.report import Finding, Report
 from sardonyx.run import run
+from sardonyx.serve import serve
+from sardonyx.training import train
 
 if TYPE_CHECKING:
     from sardonyx.model import Model
@@ -41,14 +46,19 @@ __all__ = [
     "Samples",
     "SardonyxError",
     "Signature",
+    "bench",
     "check",
     "compare",
     "convert",
     "demo",
     "doctor",
     "inspect",
+    "optimize",
+    "quantize",
     "run",
+    "serve",
     "ship",
+    "train",
 ]
 
 _LAZY = {"Model": "sardonyx.model", "Samples": "sardonyx.samples", "Signature": "sardonyx.signature"}

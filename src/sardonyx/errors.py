@@ -8,7 +8,8 @@ SardonyxError
 │   ├── BrokenModel     broken-model      exit 2   an ONNX model, but damaged or dangerous
 │   ├── BadData         bad-data          exit 2   arrays that do not fit the model
 │   ├── UnknownSource   unknown-source    exit 2   nobody here can convert this
-│   └── Untrusted       untrusted         exit 2   a pickle, and no --trust
+│   ├── Untrusted       untrusted         exit 2   a pickle, and no --trust
+│   └── NoGradient      no-gradient       exit 2   an operator that no gradient passes
 ├── SourceFailed        source-failed     exit 2   the user's own model code raised
 ├── RuntimeRefused      runtime-refused   exit 2   the runtime would not load or run the model
 ├── OutputError         output            exit 2   the result could not be written
@@ -83,6 +84,12 @@ class Untrusted(InputError):
     """Opening this would run code from the file, and nobody said to trust it."""
 
     code = "untrusted"
+
+
+class NoGradient(InputError):
+    """An operator of the model that no gradient passes."""
+
+    code = "no-gradient"
 
 
 class SourceFailed(SardonyxError):

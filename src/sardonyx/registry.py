@@ -19,6 +19,10 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "boosting": ("onnxmltools", "skl2onnx"),
     "jax": ("jax", "jax2onnx"),
     "vision": ("PIL",),
+    "openvino": ("openvino",),
+    "report": ("matplotlib",),
+    "optimize": ("onnxsim", "onnxslim"),
+    "serve": ("uvloop", "httptools", "orjson", "simdjson", "grpc", "prometheus_client"),
 }
 
 

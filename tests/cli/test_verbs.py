@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sardonyx import registry
-from sardonyx.cli import _contract, build
+from sardonyx import registry, training
+from sardonyx.cli import _contract, build, commands
 from sardonyx.errors import Interrupted
 from sardonyx.model import Model
 
@@ -64,6 +65,23 @@ NOT_A_MODEL = {
 }
 
 CASES: dict[str, Case] = {
+    "bench": Case(
+        good=("good.onnx", "same.onnx", "--seconds", "0.05"),
+        verdicts={"measured"},
+        fields={"variants", "ratios"},
+        bad={
+            ("gone.onnx", "good.onnx"): "not-found",
+            ("good.onnx", "text.onnx"): "not-a-model",
+            ("good.onnx", "--seconds", "0"): "usage",
+            ("good.onnx", "--batch", "1,none"): "usage",
+            ("good.onnx", "--provider", "abacus"): "usage",
+            ("good.onnx", "abacus:good.onnx"): "usage",
+            ("picture.onnx", "--batch", "8"): "usage",
+            ("good.onnx", "picture.onnx"): "bad-input",
+            ("unknown.onnx",): "runtime-refused",
+        },
+        missing=Missing(("good.onnx", "openvino:good.onnx"), "openvino"),
+    ),
     "check": Case(
         good=("good.onnx",),
         verdicts={"ok"},
@@ -107,6 +125,36 @@ CASES: dict[str, Case] = {
         fields={"parameters", "macs", "inputs", "outputs", "opset", "operators", "memory"},
         bad={**NOT_A_MODEL, ("good.onnx", "--size", "n"): "usage"},
     ),
+    "optimize": Case(
+        good=("good.onnx", "-o", "{out}", "--seconds", "0.2"),
+        verdicts={"optimized", "unchanged"},
+        fields={"path", "winner", "nodes_before", "nodes_after", "speedup", "candidates"},
+        bad={
+            **{(*words, "-o", "{out}"): code for words, code in NOT_A_MODEL.items()},
+            ("unknown.onnx", "-o", "{out}"): "runtime-refused",
+            ("good.onnx", "-o", "{out}", "--level", "moon"): "usage",
+            ("good.onnx", "-o", "{out}", "--shape", "height=3"): "usage",
+            ("good.onnx", "-o", "{out}", "--shape", "n=three"): "usage",
+            ("good.onnx", "-o", "{out}", "--data", "gone.npz"): "not-found",
+        },
+        heavy=True,
+    ),
+    "quantize": Case(
+        good=("matrix.onnx", "-o", "{out}", "--data", "rows.npz", "--time", "1"),
+        verdicts={"quantized", "kept-float"},
+        fields={"path", "scheme", "metric", "speedup", "reverted", "candidates"},
+        bad={
+            **{(*words, "-o", "{out}", "--data", "rows.npz"): code for words, code in NOT_A_MODEL.items()},
+            ("matrix.onnx", "-o", "{out}", "--data", "gone.npz"): "not-found",
+            ("picture.onnx", "-o", "{out}", "--data", "rows.npz"): "bad-data",
+            ("matrix.onnx", "-o", "{out}", "--data", "rows.npz", "--metric", "accuracy"): "bad-data",
+            ("matrix.onnx", "-o", "{out}", "--data", "rows.npz", "--scheme", "int3"): "usage",
+            ("matrix.onnx", "-o", "{out}", "--data", "rows.npz", "--budget", "little"): "usage",
+            ("matrix.onnx", "-o", "{out}"): "usage",
+        },
+        missing=Missing(("matrix.onnx", "-o", "{out}", "--data", "rows.npz", "--plot", "tried.png"), "report"),
+        heavy=True,
+    ),
     "run": Case(
         good=("good.onnx", "-o", "{out}"),
         verdicts={"ok"},
@@ -119,6 +167,19 @@ CASES: dict[str, Case] = {
         },
         missing=Missing(("picture.onnx", "--input", "x=picture.png"), "vision"),
     ),
+    "serve": Case(
+        good=("good.onnx", "--check"),
+        verdicts={"ready"},
+        fields={"models"},
+        bad={
+            **NOT_A_MODEL,
+            (".",): "not-found",
+            ("good.onnx", "--check", "--max-batch", "0"): "usage",
+            ("good.onnx", "--tls-key", "gone.pem"): "usage",
+            ("unknown.onnx",): "runtime-refused",
+        },
+        missing=Missing(("good.onnx", "--check"), "serve"),
+    ),
     "ship": Case(
         good=("good.onnx", "-o", "{out}"),
         verdicts={"shipped"},
@@ -127,6 +188,51 @@ CASES: dict[str, Case] = {
         missing=Missing(("tree.pkl", "-o", "{out}", "--trust"), "sklearn"),
         heavy=True,
         long=True,
+    ),
+    "train evaluate": Case(
+        good=("prepared", "--data", "taught.npz"),
+        verdicts={"evaluated"},
+        fields={"checkpoint", "steps", "metrics"},
+        bad={
+            (".", "--data", "taught.npz"): "not-found",
+            ("prepared", "--data", "gone.npz"): "not-found",
+            ("prepared", "--data", "rows.npz"): "bad-data",
+            ("prepared", "--data", "taught.npz", "--checkpoint", "worst"): "not-found",
+        },
+    ),
+    "train export": Case(
+        good=("prepared", "-o", "{out}"),
+        verdicts={"exported"},
+        fields={"path", "checkpoint", "max_error"},
+        bad={(".", "-o", "{out}"): "not-found"},
+    ),
+    "train prepare": Case(
+        good=("learner.onnx", "-o", "{out}"),
+        verdicts={"prepared"},
+        fields={"folder", "trainable", "frozen", "blockers", "parameters", "bytes", "seconds_per_step"},
+        failing=("stopped.onnx", "-o", "{out}"),
+        bad={
+            ("gone.onnx", "-o", "{out}"): "not-found",
+            ("text.onnx", "-o", "{out}"): "not-a-model",
+            ("learner.onnx", "-o", "{out}", "--loss", "regret"): "usage",
+            ("learner.onnx", "-o", "{out}", "--optimizer", "hope"): "usage",
+            ("learner.onnx", "-o", "{out}", "--optimizer-option", "momentum"): "usage",
+            ("learner.onnx", "-o", "{out}", "--freeze", "nothing"): "not-found",
+            ("learner.onnx", "-o", "{out}", "--freeze", "w"): "bad-input",
+        },
+        missing=Missing(("tree.pkl", "-o", "{out}", "--trust"), "sklearn"),
+    ),
+    "train run": Case(
+        good=("prepared", "--data", "taught.npz", "--restart"),
+        verdicts={"trained"},
+        fields={"folder", "steps", "epochs", "loss", "best", "metrics", "history", "checkpoint"},
+        bad={
+            (".", "--data", "taught.npz"): "not-found",
+            ("prepared", "--data", "rows.npz", "--restart"): "bad-data",
+            ("prepared", "--data", "taught.npz", "--restart", "--resume"): "usage",
+            ("prepared", "--data", "taught.npz", "--restart", "--schedule", "moon"): "usage",
+        },
+        missing=Missing(("prepared", "--data", "taught.npz", "--restart", "--plot", "curve.png"), "report"),
     ),
 }
 
@@ -151,6 +257,12 @@ def cabinet(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Model.from_text(text.replace("OPERATOR", operator).replace("VALUES", values)).save(folder / f"{name}.onnx")
     Model.from_text(text.replace("float[n,3]", "float[1,3,1,1]").replace("OPERATOR", "Mul").replace("VALUES", "1,1,1")
                     .replace("y = Mul(x, w)", "y = Relu(x)")).save(folder / "picture.onnx")  # fmt: skip
+    matrix = text.replace("float[n,3] y", "float[n,8] y").replace(
+        "float[3] {VALUES}", f"float[3,8] {{{','.join('1' * 24)}}}"
+    )
+    Model.from_text(matrix.replace("OPERATOR", "MatMul")).save(folder / "matrix.onnx")
+    np.savez(folder / "rows.npz", x=np.linspace(-1, 1, 48, dtype=np.float32).reshape(16, 3))
+    _teachable(folder)
     (folder / "picture.png").write_bytes(PIXEL)
     (folder / "text.onnx").write_text("this is no model\n" * 20)
     (folder / "empty.onnx").touch()
@@ -161,6 +273,16 @@ def cabinet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "outside.onnx").write_bytes(outside.SerializeToString())
     (folder / "tree.pkl").write_bytes(b"\x80\x04csklearn.tree._classes\nDecisionTreeClassifier\n)R.")
     return folder
+
+
+def _teachable(folder: Path) -> None:
+    """What training needs: a model with a weight, one whose gradient is stopped, labelled data, and artifacts."""
+    head = '<ir_version: 10, opset_import: ["": 20]> g (float[n,3] x) => (float[n,3] y) <float[3,3] w = {1,0,0,0,2,0,0,0,3}>'
+    Model.from_text(head + "{ y = MatMul(x, w) }").save(folder / "learner.onnx")
+    Model.from_text(head + "{ d = Det(w) y = Mul(x, d) }").save(folder / "stopped.onnx")
+    x = np.linspace(-1, 1, 48, dtype=np.float32).reshape(16, 3)
+    np.savez(folder / "taught.npz", x=x, label=np.arange(16) % 3)
+    training.prepare(folder / "learner.onnx", folder / "prepared")
 
 
 WITHOUT = """
@@ -200,11 +322,15 @@ class Desk:
 
     def call(self, verb: str, *words: str) -> Done:
         """The verb in this process, which has the heavy imports behind it."""
-        exit_code = _contract.call(build, [verb, *self._filled(verb, words)])
+        exit_code = _contract.call(build, [*verb.split(), *self._filled(verb, words)])
         return self._quiet(Done(exit_code, *self.capture.readouterr()))
 
     def command(self, verb: str, *words: str, bare: bool = False) -> list[str]:
-        return [str((BARE if bare else Path(sys.executable)).with_name("sardonyx")), verb, *self._filled(verb, words)]
+        return [
+            str((BARE if bare else Path(sys.executable)).with_name("sardonyx")),
+            *verb.split(),
+            *self._filled(verb, words),
+        ]
 
     def start(self, verb: str, *words: str, bare: bool = False) -> Done:
         """The verb as a user starts it."""
@@ -212,7 +338,7 @@ class Desk:
 
     def start_without_extras(self, verb: str, *words: str) -> Done:
         hidden = ",".join(EVERY_EXTRA)
-        return self._run([sys.executable, "-c", WITHOUT, hidden, verb, *self._filled(verb, words)])
+        return self._run([sys.executable, "-c", WITHOUT, hidden, *verb.split(), *self._filled(verb, words)])
 
     def written(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
@@ -248,7 +374,7 @@ def verbs(only: Callable[[Case], object] = bool, *, heavy: bool = False) -> pyte
 
 
 def test_every_verb_has_its_case_and_every_case_its_verb() -> None:
-    assert set(CASES) == set(registry.names("sardonyx.cli"))
+    assert set(CASES) == set(commands())
 
 
 @verbs()
@@ -344,7 +470,7 @@ def test_the_bare_install_does_its_work_or_names_the_extra(desk: Desk, verb: str
         done = desk.start(verb, *case.missing.words, bare=True)
         assert done.exit_code == 3
         assert f"hint: pip install 'sardonyx[{case.missing.extra}]'" in done.stderr
-    if verb != "demo":
+    if verb not in ("demo", "serve"):  # which do nothing without their extra
         assert desk.start(verb, *case.good, bare=True).exit_code == 0
 
 

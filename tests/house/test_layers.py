@@ -13,7 +13,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "sardonyx"
 
-_STAGES_BELOW_BUNDLE = {"check", "compare", "convert", "inspect", "run", "sources"}
+_STAGES_BELOW_BUNDLE = {"bench", "check", "compare", "convert", "inspect", "optimize", "quantize", "run", "sources"}
 
 # Each folder, and the folders that it may import. Every folder may import core, the files beside these folders.
 ALLOWED: dict[str, set[str]] = {
@@ -22,11 +22,17 @@ ALLOWED: dict[str, set[str]] = {
     "check": set(),
     "inspect": set(),
     "doctor": set(),
+    "gradient": set(),
+    "training": {"gradient", "run", "sources", "convert"},
+    "bench": {"sources", "run"},
     "compare": {"sources", "run"},
-    "convert": {"sources", "compare", "run", "check"},
+    "optimize": {"sources", "compare", "bench", "run"},
+    "quantize": {"run", "compare", "bench"},
+    "convert": {"sources", "compare", "run", "check", "bench"},
+    "serve": {"run", "compare"},
     "bundle": _STAGES_BELOW_BUNDLE,
     "demo": _STAGES_BELOW_BUNDLE | {"bundle"},
-    "cli": _STAGES_BELOW_BUNDLE | {"bundle", "demo", "doctor"},
+    "cli": _STAGES_BELOW_BUNDLE | {"bundle", "demo", "doctor", "serve", "training"},
 }
 
 # What core may import besides the standard library, anywhere, and what only inside a function of one file.
@@ -40,18 +46,29 @@ CORE_LAZILY = {
 # Heavy libraries are imported at the top only by the files that exist for them; elsewhere inside a function.
 HEAVY = {
     "torch", "tensorflow", "keras", "tf2onnx", "sklearn", "skl2onnx", "onnxmltools", "xgboost", "lightgbm", "catboost", "jax",
-    "flax", "equinox", "jax2onnx", "pandas", "PIL", "rich",
+    "flax", "equinox", "jax2onnx", "pandas", "PIL", "rich", "openvino", "matplotlib",
 }  # fmt: skip
-HEAVY_AT_THE_TOP = ("sources/workers/", "demo/digits.py", "demo/tour.py")
+HEAVY_AT_THE_TOP = ("sources/workers/", "bench/workers/", "demo/digits.py", "demo/tour.py")
 
 # Folders whose files are plugins. Names with an underscore are their machinery, which they may share.
-PLUGIN_FOLDERS = ("check", "cli", "sources", "sources/workers")
+PLUGIN_FOLDERS = (
+    "bench/variants",
+    "check",
+    "cli",
+    "sources",
+    "sources/workers",
+    "gradient/rules",
+    "optimize/passes",
+    "optimize/candidates",
+    "quantize/calibrators",
+    "quantize/schemes",
+)
 
 # The package's own doors, which lead to every stage.
 FACES = ("__init__.py", "__main__.py")
 
 # Sent to other interpreters, which have no Sardonyx.
-WITHOUT_US = "sources/workers/"
+WITHOUT_US = ("sources/workers/", "bench/workers/")
 
 
 @dataclass(frozen=True)

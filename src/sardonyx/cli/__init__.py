@@ -7,6 +7,7 @@ good; 1: done, and the verdict is bad; 2: bad usage or input; 3: an extra is mis
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated
 
@@ -15,6 +16,7 @@ import typer.core
 
 from sardonyx import __version__, registry
 from sardonyx.cli import _contract
+from sardonyx.report import Report
 
 # Help is plain text: it reads the same in a pipe, and rich is imported only to draw tables.
 typer.core.HAS_RICH = False
@@ -28,9 +30,31 @@ def build() -> typer.Typer:
         no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
     )  # fmt: skip
     for name in registry.names(__name__):
-        app.command(name)(_contract.keeps(name, getattr(import_module(f"{__name__}.{name}"), name)))
+        verb = getattr(import_module(f"{__name__}.{name}"), name)
+        if isinstance(verb, dict):
+            app.add_typer(_group(name, verb), name=name)
+        else:
+            app.command(name)(_contract.keeps(name, verb))
     app.callback()(_root)
     return app
+
+
+def commands() -> list[str]:
+    """Every command in words, those of a verb with verbs of its own included: `bench`, …, `train prepare`, `train run`."""
+    found = []
+    for name in registry.names(__name__):
+        verb = getattr(import_module(f"{__name__}.{name}"), name)
+        found += [f"{name} {inner}" for inner in verb] if isinstance(verb, dict) else [name]
+    return found
+
+
+def _group(name: str, verbs: Mapping[str, Callable[..., Report]]) -> typer.Typer:
+    """A verb whose file binds its name to a table of verbs."""
+    text = f"{', '.join(verbs)}: see sardonyx {name} VERB --help."
+    group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
+    for inner, function in verbs.items():
+        group.command(inner)(_contract.keeps(f"{name} {inner}", function))
+    return group
 
 
 def main() -> None:
