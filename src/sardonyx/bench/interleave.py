@@ -5,7 +5,6 @@ A turn is a handful of calls of one variant; a round is one turn of each, in ran
 
 from __future__ import annotations
 
-import gc
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from sardonyx import progress
 from sardonyx.bench.ratio import Ratio, speedup, undisturbed
 from sardonyx.errors import UsageError
 from sardonyx.signature import Array
+from sardonyx.sources import seconds_of
 
 __all__ = ["Ratio", "Timings", "Turn", "measure", "speedup", "take_turns", "timed"]
 
@@ -61,22 +61,7 @@ def take_turns(
 
 def timed(call: Callable[[], object]) -> Turn:
     """A function of this process as a variant. The collector waits until the turn is over."""
-
-    def turn(repeats: int) -> Array:
-        marks, clock = np.empty(repeats + 1), time.perf_counter
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            marks[0] = clock()
-            for index in range(1, repeats + 1):
-                call()
-                marks[index] = clock()
-        finally:
-            if collects:
-                gc.enable()
-        return np.diff(marks)
-
-    return turn
+    return lambda repeats: np.array(seconds_of(call, repeats))  # type: ignore[no-untyped-call]
 
 
 def measure(

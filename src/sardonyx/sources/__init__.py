@@ -10,7 +10,9 @@ from __future__ import annotations
 from sardonyx.sources._original import Exported, Failure, Original, Outputs
 from sardonyx.sources._recognise import Source, Subject, recognise
 from sardonyx.sources._worker import Worker, WorkerDied, source_failed
+from sardonyx.sources.workers._harness import seconds_of
 
 __all__ = [
-    "Exported", "Failure", "Original", "Outputs", "Source", "Subject", "Worker", "WorkerDied", "recognise", "source_failed",
+    "Exported", "Failure", "Original", "Outputs", "Source", "Subject", "Worker", "WorkerDied", "recognise", "seconds_of",
+    "source_failed",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from sardonyx.errors import SourceFailed
 from sardonyx.signature import Arrays
 from sardonyx.sources._recognise import PACKAGE, Source
 from sardonyx.sources._worker import Worker, WorkerDied, source_failed
-from sardonyx.sources.workers._harness import describe_error, prepared, timed, versions
+from sardonyx.sources.workers._harness import describe_error, prepared, seconds_of, versions
 
 # Exports, the original and the candidates run beside each other. Threads that spin while they wait would take the processors
 # from those that work: a tournament then takes up to ten times as long.
@@ -110,7 +110,7 @@ class Original:
                 call = prepared(self._module(), self._live, dict(inputs), options)  # type: ignore[no-untyped-call]
             except Exception as error:
                 raise source_failed(f"{self.source} failed", describe_error(error)) from error  # type: ignore[no-untyped-call]
-            return lambda repeats: np.array(timed(call, repeats))  # type: ignore[no-untyped-call]
+            return lambda repeats: np.array(seconds_of(call, repeats))  # type: ignore[no-untyped-call]
         self._ask("prepare", inputs=str(self._save(inputs, 0)), options=options)
         return lambda repeats: np.array(self._ask("time", repeats=repeats)["taken"])
 

@@ -107,10 +107,10 @@ def prepared(worker, model, inputs, options):
 
 
 def time_calls(worker, held, request):
-    return {"taken": timed(held["call"], request["repeats"])}
+    return {"taken": seconds_of(held["call"], request["repeats"])}
 
 
-def timed(call, repeats):
+def seconds_of(call, repeats):
     """The seconds of each call. The collector waits until all are done."""
     marks, clock, collects = [0.0] * (repeats + 1), time.perf_counter, gc.isenabled()
     gc.disable()
