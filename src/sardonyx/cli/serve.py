@@ -58,6 +58,13 @@ def serve(
         typer.Option(metavar="PREFIX", help="Let clients pass tensors in /dev/shm, in files that begin with this."),
     ] = None,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request on stderr.")] = False,
+    traces: Annotated[
+        bool,
+        typer.Option("--traces", help="Send OpenTelemetry spans, where its OTEL_EXPORTER_OTLP_ variables say."),
+    ] = False,
+    engine: Annotated[
+        str, typer.Option(help="local, or ray: replicas on a Ray cluster, over HTTP alone, as many as --workers says.")
+    ] = "local",
     check: Annotated[bool, typer.Option("--check", help="Load and measure the models, then end.")] = False,
 ) -> Report:
     """Serve models over the Open Inference Protocol, HTTP and gRPC, until Ctrl-C or SIGTERM."""
@@ -66,5 +73,5 @@ def serve(
         threads=threads, provider=provider, max_batch=max_batch, max_delay_ms=max_delay_ms, pad=tuple(pad), queue=queue,
         timeout_ms=timeout_ms, max_body_mb=max_body_mb, tokens=tuple(token), token_file=token_file, tls_cert=tls_cert,
         tls_key=tls_key, control_port=control_port, control_token=control_token, promote_tolerance=promote_tolerance,
-        shared_memory=shared_memory, access_log=access_log, check=check,
+        shared_memory=shared_memory, access_log=access_log, traces=traces, check=check,
     )  # fmt: skip

@@ -34,19 +34,25 @@ def serve(
     promote_tolerance: float | None = None,
     shared_memory: str | None = None,
     access_log: bool = False,
+    traces: bool = False,
+    engine: str = "local",
     check: bool = False,
 ) -> Report:
     """Serves a model, a bundle or a repository of NAME/VERSION/model.onnx until SIGTERM or Ctrl-C, and says what was done.
 
     Speaks the Open Inference Protocol over HTTP and gRPC; a `grpc_port` of None leaves gRPC out. With `check`, the models are
-    loaded and measured, and nothing is served.
+    loaded and measured, and nothing is served. The `engine` "ray" serves over HTTP on Ray Serve, with `workers` replicas.
     """
     from sardonyx import registry
     from sardonyx.errors import UsageError
 
+    if engine not in ("local", "ray"):
+        raise UsageError(f"there is no engine '{engine}'", hint="the engines are local and ray")
     if not 0 < max_body_mb < 1 << 20:
         raise UsageError(f"a body cannot have {max_body_mb:g} MB", hint="give a number above 0")
     registry.need("serve", for_what="serve")
+    if traces:
+        registry.need("traces", for_what="serve --traces")
     from sardonyx.serve.options import Batching, Limits, Options
     from sardonyx.serve.service import check_only, serve_all
 
@@ -61,6 +67,11 @@ def serve(
         limits=Limits(body_bytes=int(max_body_mb * (1 << 20))),
         tokens=tokens, token_file=path(token_file), tls_cert=path(tls_cert), tls_key=path(tls_key),
         control_port=control_port, control_token=control_token, promote_tolerance=promote_tolerance,
-        shared_memory=shared_memory, access_log=access_log,
+        shared_memory=shared_memory, access_log=access_log, traces=traces,
     )  # fmt: skip
+    if engine == "ray" and not check:
+        registry.need("ray", for_what="the engine ray")
+        from sardonyx.serve.ray_serve import serve_on_ray
+
+        return serve_on_ray(options)
     return check_only(options) if check else serve_all(options)

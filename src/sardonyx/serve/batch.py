@@ -50,6 +50,8 @@ class Work:
     timeout: float = 0.0
     priority: int = DEFAULT_PRIORITY
     gone: bool = False
+    trace: bytes | None = None
+    moments: Moments | None = None
     arrived: int = 0
     deadline: int = 0
 
@@ -233,6 +235,7 @@ class Batcher:
         self._count(works, done)
         for work, answer in zip(works, done.answers, strict=True):
             if not work.gone:
+                work.moments = done.moments
                 work.answer(answer)
 
     def _count(self, works: list[Work], done: _Done) -> None:

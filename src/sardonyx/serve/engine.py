@@ -23,6 +23,7 @@ from sardonyx.serve.refusal import BAD, NOT_FOUND, UNAVAILABLE, Refusal
 from sardonyx.serve.repository import Entry
 from sardonyx.serve.statistics import Statistics
 from sardonyx.serve.terms import Terms, sizes_of
+from sardonyx.serve.traces import Traces, open_traces
 from sardonyx.signature import Array
 
 PLATFORM = "onnxruntime_onnx"
@@ -35,7 +36,7 @@ _RECENT = 8
 class Served:
     """One version of one model, loaded and measured."""
 
-    def __init__(self, entry: Entry, options: Options) -> None:
+    def __init__(self, entry: Entry, options: Options, traces: Traces | None = None) -> None:
         """Reads, checks, loads and warms the model. Takes its time: call it in a thread."""
         self.name, self.version, self.path = entry.name, entry.version, entry.path
         model = Model.load(entry.path)
@@ -43,6 +44,7 @@ class Served:
         self.terms = Terms(self.signature, elements=options.limits.elements)
         self.join = Join(self.signature, options.batching.pad)
         self.statistics = Statistics()
+        self._traces = traces
         self._names = self.signature.input_names
         # A thread that waits busily would burn the CPU that the next request needs.
         settings = Settings(provider=options.provider, threads=options.threads_each, spinning=False).filled_from(model)
@@ -71,6 +73,8 @@ class Served:
         assert self._batcher is not None, "opened before it is found"
         if self._recent is not None:
             self._recent.append(work.inputs)
+        if self._traces is not None:
+            self._traces.follow(work, self.name, self.version)
         self._batcher.submit(work)
 
     def key(self, outputs: tuple[str, ...], shapes: Shapes, rows: int) -> Hashable:
@@ -141,6 +145,7 @@ class Models:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self._traces = open_traces() if options.traces else None
         self.failures: dict[tuple[str, str], str] = {}
         self._served: dict[str, dict[str, Served]] = {}
         self._changing = asyncio.Lock()
@@ -197,6 +202,8 @@ class Models:
         self.stopping = True
         await _let_go(self.all())
         self._served = {}
+        if self._traces is not None:
+            await asyncio.to_thread(self._traces.close)
 
     def find(self, name: str, version: str | None = None) -> Served:
         """The model, in its newest version unless one is named, or a refusal."""
@@ -248,7 +255,7 @@ class Models:
 
     async def _made(self, entry: Entry) -> Served:
         try:
-            served = await asyncio.to_thread(Served, entry, self.options)
+            served = await asyncio.to_thread(Served, entry, self.options, self._traces)
         except SardonyxError as error:
             self.failures[entry.name, entry.version] = error.message
             raise

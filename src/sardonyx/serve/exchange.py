@@ -19,7 +19,7 @@ class Exchange:
 
     __slots__ = (
         "_answer", "body", "encoding", "expects_continue", "framed", "json_bytes", "keep_alive", "length", "method",
-        "refusal", "started", "target", "token", "work",
+        "refusal", "started", "target", "token", "trace", "work",
     )  # fmt: skip
 
     def __init__(self, answer: Callable[[Exchange, int, bytes, Sequence[Part], bytes], None]) -> None:
@@ -28,6 +28,7 @@ class Exchange:
         self.body: Part = b""
         self.json_bytes: int | None = None
         self.token: bytes | None = None
+        self.trace: bytes | None = None
         self.length = 0
         self.framed = self.expects_continue = False
         self.keep_alive = True
@@ -42,6 +43,8 @@ class Exchange:
     def refuse(self, refusal: Refusal) -> None:
         """Sends a refusal as `{"error": ...}`."""
         extra = b"" if refusal.retry_after is None else b"Retry-After: %d\r\n" % refusal.retry_after
+        if refusal.allow:
+            extra += b"Allow: %s\r\n" % ", ".join(refusal.allow).encode()
         if refusal.status == UNKNOWN_CALLER:
             extra += b"WWW-Authenticate: Bearer\r\n"
         self.respond(refusal.status, JSON, [orjson.dumps({"error": refusal.message})], extra)
@@ -83,6 +86,10 @@ def _key(exchange: Exchange, value: bytes) -> None:
     exchange.token = value.strip()
 
 
+def _trace(exchange: Exchange, value: bytes) -> None:
+    exchange.trace = value
+
+
 def _encoding(exchange: Exchange, value: bytes) -> None:
     exchange.encoding = value.strip().lower()
 
@@ -99,5 +106,6 @@ HEADERS: dict[bytes, Callable[[Exchange, bytes], None]] = {
     b"authorization": _authorization,
     b"x-api-key": _key,
     b"content-encoding": _encoding,
+    b"traceparent": _trace,
     b"expect": _expect,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
@@ -67,6 +67,13 @@ async def open_grpc(models: Models, access: Access, options: Options, regions: R
     return server, port
 
 
+class Caller(NamedTuple):
+    """What the metadata of a call say of who called."""
+
+    token: bytes | None
+    trace: bytes | None
+
+
 class Service:
     """The methods of the service. Each takes a request message and gives the answer."""
 
@@ -102,45 +109,45 @@ class Service:
         )
         return grpc.method_handlers_generic_handler(f"{PACKAGE}.GRPCInferenceService", handlers)
 
-    async def _live(self, request: Any, token: bytes | None) -> Any:  # noqa: ARG002
+    async def _live(self, request: Any, caller: Caller) -> Any:  # noqa: ARG002
         return MESSAGES["ServerLiveResponse"](live=True)
 
-    async def _ready(self, request: Any, token: bytes | None) -> Any:  # noqa: ARG002
+    async def _ready(self, request: Any, caller: Caller) -> Any:  # noqa: ARG002
         return MESSAGES["ServerReadyResponse"](ready=not self._models.stopping)
 
-    async def _server(self, request: Any, token: bytes | None) -> Any:  # noqa: ARG002
+    async def _server(self, request: Any, caller: Caller) -> Any:  # noqa: ARG002
         return MESSAGES["ServerMetadataResponse"](**server_facts(self._regions))
 
-    async def _model_ready(self, request: Any, token: bytes | None) -> Any:
+    async def _model_ready(self, request: Any, caller: Caller) -> Any:
         try:
-            self._model(request.name, request.version, token)
+            self._model(request.name, request.version, caller)
         except Refusal as refusal:
             if refusal.status != 404:
                 raise
             return MESSAGES["ModelReadyResponse"](ready=False)
         return MESSAGES["ModelReadyResponse"](ready=not self._models.stopping)
 
-    async def _metadata(self, request: Any, token: bytes | None) -> Any:
-        served = self._model(request.name, request.version, token)
+    async def _metadata(self, request: Any, caller: Caller) -> Any:
+        served = self._model(request.name, request.version, caller)
         return MESSAGES["ModelMetadataResponse"](**{**served.metadata, "versions": self._models.versions(served.name)})
 
-    async def _config(self, request: Any, token: bytes | None) -> Any:
-        config = self._model(request.name, request.version, token).config
+    async def _config(self, request: Any, caller: Caller) -> Any:
+        config = self._model(request.name, request.version, caller).config
         tensors = {
             side: [{**tensor, "data_type": _TYPE_NUMBERS[tensor["data_type"]]} for tensor in config[side]]
             for side in ("input", "output")
         }
         return MESSAGES["ModelConfigResponse"](config={**config, **tensors})
 
-    async def _statistics(self, request: Any, token: bytes | None) -> Any:
-        self._access.check(token, request.name or None)
+    async def _statistics(self, request: Any, caller: Caller) -> Any:
+        self._access.check(caller.token, request.name or None)
         models = [self._models.find(request.name, request.version or None)] if request.name else self._models.all()
         return MESSAGES["ModelStatisticsResponse"](
             model_stats=[served.statistics.to_dict(served.name, served.version) for served in models]
         )
 
-    async def _infer(self, request: Any, token: bytes | None) -> Any:
-        served = self._model(request.model_name, request.model_version, token)
+    async def _infer(self, request: Any, caller: Caller) -> Any:
+        served = self._model(request.model_name, request.model_version, caller)
         outputs = served.terms.chosen([output.name for output in request.outputs])
         inputs, rows = self._inputs(served, request)
         key = served.key(outputs, [array.shape for array in inputs], rows)
@@ -150,7 +157,7 @@ class Service:
             if not future.done():
                 future.set_result(found)
 
-        work = Work(inputs, outputs, rows, key, answer, *_urgency(request.parameters))
+        work = Work(inputs, outputs, rows, key, answer, *_urgency(request.parameters), trace=caller.trace)
         served.submit(work)
         try:
             found = await future
@@ -161,10 +168,10 @@ class Service:
         return self._answer(served, request, outputs, found)
 
     async def _stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        token = _token(context)
+        caller = _caller(context)
         async for request in requests:
             try:
-                answer = await self._infer(request, token)
+                answer = await self._infer(request, caller)
             except Refusal as refusal:
                 yield MESSAGES["ModelStreamInferResponse"](
                     error_message=refusal.message, infer_response={"id": request.id}
@@ -172,27 +179,27 @@ class Service:
             else:
                 yield MESSAGES["ModelStreamInferResponse"](infer_response=answer)
 
-    def _model(self, name: str, version: str, token: bytes | None) -> Served:
-        self._access.check(token, name)
+    def _model(self, name: str, version: str, caller: Caller) -> Served:
+        self._access.check(caller.token, name)
         return self._models.find(name, version or None)
 
-    async def _shared_status(self, request: Any, token: bytes | None) -> Any:
-        self._shared(token)
+    async def _shared_status(self, request: Any, caller: Caller) -> Any:
+        self._shared(caller)
         regions = {region["name"]: region for region in self._regions.status(request.name or None)}
         return MESSAGES["SystemSharedMemoryStatusResponse"](regions=regions)
 
-    async def _shared_register(self, request: Any, token: bytes | None) -> Any:
-        self._shared(token)
+    async def _shared_register(self, request: Any, caller: Caller) -> Any:
+        self._shared(caller)
         self._regions.register(request.name, request.key, request.offset, request.byte_size)
         return MESSAGES["SystemSharedMemoryRegisterResponse"]()
 
-    async def _shared_unregister(self, request: Any, token: bytes | None) -> Any:
-        self._shared(token)
+    async def _shared_unregister(self, request: Any, caller: Caller) -> Any:
+        self._shared(caller)
         self._regions.unregister(request.name or None)
         return MESSAGES["SystemSharedMemoryUnregisterResponse"]()
 
-    def _shared(self, token: bytes | None) -> None:
-        self._access.check(token)
+    def _shared(self, caller: Caller) -> None:
+        self._access.check(caller.token)
         if not self._regions.on:
             raise Refusal(NOT_FOUND, "shared memory is off; start the server with --shared-memory PREFIX")
 
@@ -232,24 +239,25 @@ class Service:
         return response
 
 
-def _guarded(method: Callable[[Any, bytes | None], Any]) -> Callable[[Any, Any], Any]:
+def _guarded(method: Callable[[Any, Caller], Any]) -> Callable[[Any, Any], Any]:
     """The method as gRPC calls it, with refusals as its status codes."""
 
     async def call(request: Any, context: Any) -> Any:
         try:
-            return await method(request, _token(context))
+            return await method(request, _caller(context))
         except Refusal as refusal:
             return await context.abort(_CODES.get(refusal.status, grpc.StatusCode.UNKNOWN), refusal.message)
 
     return call
 
 
-def _token(context: Any) -> bytes | None:
+def _caller(context: Any) -> Caller:
     metadata = dict(context.invocation_metadata() or ())
+    key, trace = metadata.get("x-api-key"), metadata.get("traceparent")
+    token = None if key is None else key.encode()
     if "authorization" in metadata:
-        return bearer(metadata["authorization"].encode())
-    key = metadata.get("x-api-key")
-    return None if key is None else key.encode()
+        token = bearer(metadata["authorization"].encode())
+    return Caller(token, None if trace is None else trace.encode())
 
 
 def _params(parameters: Any) -> dict[str, Any]:

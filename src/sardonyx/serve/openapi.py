@@ -43,7 +43,7 @@ def describe(models: Models) -> Schema:
         paths[f"{start}/infer"] = {
             "post": _operation("the Open Inference Protocol", _infer_request(served), _INFER_ANSWER)
         }
-        taken, given = _named(served.signature.inputs), _named(served.signature.outputs)
+        taken, given = _named(served.signature.inputs), _named(served.signature.outputs, answered=True)
         paths[f"/predict/{served.name}"] = {"post": _operation("a prediction in plain JSON", taken, given)}
     return {
         "openapi": "3.1.0",
@@ -95,17 +95,22 @@ def _infer_request(served: Served) -> Schema:
     return {"type": "object", "required": ["inputs"], "properties": properties}
 
 
-def _named(specs: Iterable[TensorSpec]) -> Schema:
-    schemas = {spec.name: _nested(spec) for spec in specs}
+def _named(specs: Iterable[TensorSpec], *, answered: bool = False) -> Schema:
+    schemas = {spec.name: _nested(spec, answered) for spec in specs}
     return {"type": "object", "required": list(schemas), "properties": schemas}
 
 
-def _nested(spec: TensorSpec) -> Schema:
+def _nested(spec: TensorSpec, answered: bool) -> Schema:
     """A list in a list for every dimension, of the size that the model fixes."""
     kind = "string" if spec.dtype == "string" else "boolean" if spec.dtype == "bool" else "number"
     schema: Schema = {"type": "integer" if "int" in spec.dtype else kind}
+    if answered and schema["type"] == "number":
+        schema = {"type": ["number", "null"]}  # JSON has no infinity and no NaN
+    row = schema
     for size in reversed(spec.shape or ()):
-        schema = {"type": "array", "items": schema}
+        row, schema = schema, {"type": "array", "items": schema}
         if isinstance(size, int):
             schema |= {"minItems": size, "maxItems": size}
+    if not answered and spec.shape and not isinstance(spec.shape[0], int):
+        return {"anyOf": [schema, row]}  # of one row, the outer brackets may be left out
     return schema

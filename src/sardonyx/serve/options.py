@@ -66,6 +66,7 @@ class Options:
     shared_memory: str | None = None
     promote_tolerance: float | None = None
     access_log: bool = False
+    traces: bool = False
     drain_seconds: float = 30.0
 
     @property

@@ -67,6 +67,11 @@ def measure(run: Run, signature: Signature, terms: Terms, *, most: int | None, q
     return choose(seconds, quick=quick)
 
 
+def why_not_batched(run: Run, signature: Signature, terms: Terms) -> str:
+    """Why requests may not share a run, found out on generated inputs; empty where they may."""
+    return _why_not(run, terms, [_inputs(signature, seed) for seed in range(4)])
+
+
 def must_not_change(run: Run, signature: Signature, join: Join, pad: Sequence[str]) -> None:
     """Raises `UsageError` where a request that was padded gets another answer than alone: the model does not mask."""
     names = tuple(spec.name for spec in signature.outputs)
@@ -115,9 +120,12 @@ def _why_not(run: Run, terms: Terms, rows: list[list[Array]]) -> str:
         together = run(terms.output_names, _stacked(rows))
     except Exception as error:  # noqa: BLE001  any failure to run a batch is an answer
         return f"a batch does not run: {error}"
+    counts = [len(row[0]) for row in rows]
     for name, whole, *parts in zip(terms.output_names, together, *alone, strict=True):
         if not _same(whole, parts):
             return f"output {name} of a request changes with the requests beside it"
+        if [len(part) for part in parts] != counts:  # boxes of a detector, say, which nobody could deal out again
+            return f"output {name} has another number of rows than the inputs"
     return ""
 
 

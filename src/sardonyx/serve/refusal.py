@@ -14,13 +14,16 @@ REASONS = {
 
 
 class Refusal(Exception):
-    """A request that is turned down. `retry_after` is in seconds, where trying again may help."""
+    """A request that is turned down. `retry_after` is in seconds, where trying again may help; `allow` are the right methods."""
 
-    def __init__(self, status: int, message: str, *, retry_after: int | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, *, retry_after: int | None = None, allow: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.retry_after = retry_after
+        self.allow = allow
 
 
 def bad(message: str) -> Refusal:

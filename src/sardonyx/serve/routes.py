@@ -83,7 +83,7 @@ class Routes:
                     return
                 allowed.append(method.decode())
         if allowed:
-            raise Refusal(NOT_ALLOWED, f"this address takes {' or '.join(allowed)}")
+            raise Refusal(NOT_ALLOWED, f"this address takes {' or '.join(allowed)}", allow=tuple(allowed))
         raise Refusal(NOT_FOUND, f"there is nothing at {path}")
 
     # Inference.
@@ -105,7 +105,9 @@ class Routes:
         def answer(found: Answer) -> None:
             self._send(exchange, reader, plan, found)
 
-        exchange.work = work = Work(inputs, plan.outputs, plan.rows, plan.key, answer, plan.timeout, plan.priority)
+        exchange.work = work = Work(
+            inputs, plan.outputs, plan.rows, plan.key, answer, plan.timeout, plan.priority, trace=exchange.trace
+        )
         reader.served.submit(work)
 
     def _send(self, exchange: Exchange, reader: Reader, plan: Plan, found: Answer) -> None:
@@ -132,7 +134,7 @@ class Routes:
             elif isinstance(found, list):
                 exchange.respond(200, JSON, [write_plain(served, found)])
 
-        exchange.work = Work(inputs, served.terms.output_names, rows, key, answer)
+        exchange.work = Work(inputs, served.terms.output_names, rows, key, answer, trace=exchange.trace)
         served.submit(exchange.work)
 
     # Facts.
@@ -227,7 +229,7 @@ class Control:
         self._access.check(exchange.token)
         path = exchange.target.partition(b"?")[0].decode("latin-1")
         if exchange.method != b"POST":
-            raise Refusal(NOT_ALLOWED, "model control takes POST")
+            raise Refusal(NOT_ALLOWED, "model control takes POST", allow=("POST",))
         if path == "/v2/repository/index":
             _json(exchange, self._models.index())
             return

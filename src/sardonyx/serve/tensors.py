@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,17 @@ def from_numbers(values: Any, datatype: str, shape: Sequence[int], name: str) ->
         found = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
         found = np.asarray(None)
+    if found.dtype.kind in "iuf" and _has_booleans(values, found.ndim):
+        found = np.asarray(None)
     return cast(found, datatype, shape, name)
+
+
+def _has_booleans(values: Any, depth: int) -> bool:
+    """Whether a true or false stands among the numbers: numpy takes it for 1 or 0, and nobody who writes it means that."""
+    leaves = values if depth else (values,)
+    for _ in range(depth - 1):
+        leaves = chain.from_iterable(leaves)
+    return bool in set(map(type, leaves))
 
 
 def cast(found: Array, datatype: str, shape: Sequence[int], name: str) -> Array:

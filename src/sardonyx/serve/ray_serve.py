@@ -1,0 +1,106 @@
+"""The same server on Ray Serve: replicas that a cluster starts and watches, behind HAProxy."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from sardonyx import machine
+from sardonyx.errors import UsageError
+from sardonyx.report import Report
+from sardonyx.run.ray_cluster import cluster, set_environment
+from sardonyx.run.session import Session, Settings
+from sardonyx.serve import repository
+from sardonyx.serve.options import Options
+from sardonyx.serve.server import bound
+
+# Without these two, requests go through a Python proxy, at a fraction of the rate. Ray reads them when it is imported.
+FAST = {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
+NAME = "sardonyx"
+
+
+def application(source: str | Path, *, replicas: int = 1, threads: int = 1, **options: Any) -> Any:
+    """A Ray Serve application that answers for a model, a bundle or a repository. `options` are those of `Options`.
+
+    Every node must find the source under the same path.
+    """
+    set_environment(FAST)
+    from ray import serve
+
+    from sardonyx.serve.asgi import Application
+
+    ingress = serve.ingress(Application(Path(source).resolve(), threads=threads, **options))()
+    deployment = serve.deployment(ingress).options(
+        name=NAME,
+        num_replicas=replicas,
+        # Requests wait in our own queue, which batches them and says when it is full.
+        max_ongoing_requests=Options(Path(source), **options).batching.queue,
+        ray_actor_options={"num_cpus": threads},
+    )
+    return deployment.bind()
+
+
+def serve_on_ray(options: Options) -> Report:
+    """Serves until SIGTERM or SIGINT: on the cluster of RAY_ADDRESS, or on one that is started here and ends with it."""
+    _refuse_what_ray_does_not(options)
+    _must_load(options)
+    port = _free(options.host, options.port)
+    told = threading.Event()
+    with cluster(max(machine.threads(), options.workers * options.threads_each), FAST):
+        from ray import serve
+
+        _listen_for_signals(told)  # after Ray, which sets handlers of its own
+        try:
+            serve.start(http_options={"host": options.host, "port": port})
+            serve.run(_configured(options), name=NAME, route_prefix="/")
+            sys.stderr.write(f"serving on http://{options.host}:{port} with Ray, {options.workers} replicas\n")
+            sys.stderr.flush()
+            told.wait()
+        finally:
+            serve.shutdown()
+    summary = f"stopped {options.workers} replicas on Ray"
+    return Report("serve", "stopped", True, fields={"engine": "ray", "replicas": options.workers}, summary=summary)
+
+
+def _configured(options: Options) -> Any:
+    return application(
+        options.source, replicas=options.workers, threads=options.threads_each, instances=options.instances,
+        provider=options.provider, batching=options.batching, limits=options.limits, tokens=options.tokens,
+        token_file=options.token_file,
+    )  # fmt: skip
+
+
+def _listen_for_signals(told: threading.Event) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        told.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def _refuse_what_ray_does_not(options: Options) -> None:
+    asked = {
+        "--tls-cert": options.tls_cert, "--control-port": options.control_port, "--shared-memory": options.shared_memory,
+        "--promote-tolerance": options.promote_tolerance,
+    }  # fmt: skip
+    for option, value in asked.items():
+        if value is not None:
+            raise UsageError(f"the engine ray has no {option}", hint=f"leave {option} out, or use --engine local")
+
+
+def _must_load(options: Options) -> None:
+    """Opens every model here first: an error in a replica would be a page of Ray's own."""
+    for entry in repository.find(options.source):
+        Session(entry.path, Settings(provider=options.provider, threads=1))
+
+
+def _free(host: str, port: int) -> int:
+    """The port, if nobody has it; any that is free for 0."""
+    with closing(bound(host, port)) as held:
+        number: int = held.getsockname()[1]
+    return number
