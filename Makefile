@@ -8,7 +8,7 @@ PIP := -m pip --disable-pip-version-check install --quiet --constraint requireme
 PINS := pyproject.toml requirements/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint types bench docs conversions models clean
+.PHONY: help demo check test soak lint types bench docs conversions models clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ check: $(VENV)/.dev lint types  ## lint, strict types and the fast tests
 
 test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done lint types  ## every test
 	$(RUN) -m pytest -n 2 --dist worksteal
+
+soak: $(VENV)/.test $(MODELS)/.done  ## the long forms of the tests that have one: overload, kills, swaps, floods
+	SARDONYX_SOAK=1 $(RUN) -m pytest -v -m soak --timeout 1800
 
 lint: $(VENV)/.dev
 	$(RUN) -m ruff check .

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
-import signal
 import ssl
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +18,7 @@ import sardonyx
 import serving
 from sardonyx.errors import OutputError, UsageError
 from sardonyx.serve.server import bound
+from serving_command import command, resident
 
 # Made for these tests, for localhost, and good for nothing else.
 KEY = """-----BEGIN PRIVATE KEY-----
@@ -45,49 +39,6 @@ zj0EAwIDRwAwRAIgLG3JG7igAoOoDi7FCj7cQxCeMTz3fa/AGaEvLjJSEewCIBnk
 KoztMeFx218IJyKcifxUMk73EiNveU14tJfSW1nR
 -----END CERTIFICATE-----
 """
-
-
-@dataclass
-class Command:
-    process: subprocess.Popen[str]
-    lines: list[str] = field(default_factory=list)
-    port: int = 0
-
-    def predict(self) -> dict[str, object]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        try:
-            connection.request("POST", "/predict", "[1, 2, 3, 4]")
-            return dict(json.loads(connection.getresponse().read()))
-        finally:
-            connection.close()
-
-    def stop(self) -> tuple[int, dict[str, object]]:
-        """The exit code and the JSON on stdout, after SIGTERM."""
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.stdout is not None
-        answer = self.process.stdout.read()
-        return self.process.wait(), json.loads(answer)
-
-
-@contextmanager
-def command(model: Path, *words: str) -> Iterator[Command]:
-    line = [sys.executable, "-m", "sardonyx", "serve", str(model), "--port", "0", "--grpc-port", "-1", "--json", *words]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        found = Command(process)
-        assert process.stderr is not None
-        for text in process.stderr:
-            found.lines.append(text)
-            if place := re.search(r"serving on https?://127.0.0.1:(\d+)", text):
-                found.port = int(place[1])
-                break
-        ear = threading.Thread(target=lambda: found.lines.extend(process.stderr or ()))
-        ear.start()
-        try:
-            yield found
-        finally:
-            process.terminate()
-            process.wait()
-            ear.join()
 
 
 @pytest.fixture
@@ -136,37 +87,6 @@ def test_tls_is_spoken_with_the_given_certificate(model: Path, tmp_path: Path) -
 
 
 @pytest.mark.heavy
-def test_a_worker_killed_under_load_is_replaced_and_no_answer_is_wrong(model: Path) -> None:
-    with command(model, "--workers", "2") as server:
-        pids = _children(server.process.pid)
-        assert len(pids) == 2
-        done, wrong, good = threading.Event(), [], []
-
-        def ask() -> None:
-            while not done.is_set():
-                try:
-                    answer = server.predict()
-                except (OSError, http.client.HTTPException):
-                    continue  # the connection that the killed worker held
-                (good if answer == {"y": [[70.0, 80.0, 90.0]]} else wrong).append(answer)
-
-        thread = threading.Thread(target=ask)
-        thread.start()
-        subprocess.run(["kill", "-9", str(pids[0])], check=True)
-        end = time.monotonic() + 30
-        while pids[0] in (now := _children(server.process.pid)) or len(now) < 2:
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        done.set()
-        thread.join()
-        code, _ = server.stop()
-    assert wrong == []
-    assert good
-    assert code == 0
-    assert any("is started again" in line for line in server.lines)
-
-
-@pytest.mark.heavy
 def test_workers_say_what_is_wrong_with_a_model(tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_text("this is no model\n" * 20)
     with command(tmp_path / "bad.onnx", "--workers", "2") as server:
@@ -189,16 +109,12 @@ def test_unloading_gives_the_memory_back(tmp_path: Path) -> None:
     with command(tmp_path, "--control-port", "0", "--control-token", "key") as server:
         place = re.search(r"control on http://127.0.0.1:(\d+)", "".join(server.lines))
         assert place is not None
-        before = _resident(server.process.pid)
+        before = resident(server.process.pid)
         connection = http.client.HTTPConnection("127.0.0.1", int(place[1]), timeout=20)
         connection.request("POST", "/v2/repository/models/large/unload", "{}", {"X-API-Key": "key"})
         assert connection.getresponse().status == 200
         connection.close()
-        assert before - _resident(server.process.pid) > 80 << 20
-
-
-def _resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        assert before - resident(server.process.pid) > 80 << 20
 
 
 def test_a_check_loads_and_serves_nothing(model: Path) -> None:
@@ -215,8 +131,3 @@ def test_a_port_that_is_taken_is_named(model: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(OutputError, match=f"cannot listen on 127.0.0.1:{port}"), serving.running(model, port=port):
             pass
-
-
-def _children(pid: int) -> list[int]:
-    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True)
-    return [int(word) for word in found.stdout.split()]

@@ -29,7 +29,8 @@ _PAUSE_SECONDS = 1.0
 class Worker:
     """A process that serves. It stops when it is told to, or when whoever started it has gone."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, in_place_of: int | None = None) -> None:
+        self.in_place_of = in_place_of
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sardonyx.serve.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -60,6 +61,8 @@ class Worker:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.said.update(json.loads(line))
+            if self.in_place_of is not None and not self.ready.is_set():
+                _log.warning("worker %d serves in the place of %d", self.process.pid, self.in_place_of)
             self.ready.set()
         self.ready.set()
 
@@ -121,4 +124,4 @@ def _again(worker: Worker, options: Options) -> Worker:
     _log.warning("worker %d ended with %s and is started again", worker.process.pid, worker.process.returncode)
     if time.monotonic() - worker.started < _PAUSE_SECONDS:
         time.sleep(_PAUSE_SECONDS)
-    return Worker(options)
+    return Worker(options, in_place_of=worker.process.pid)
