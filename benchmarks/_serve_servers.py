@@ -1,0 +1,131 @@
+"""Servers to measure, ours and others, each started in a process of its own on a free port and ended with the block."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from _serve_models import Request, binary, nested, raw, text
+
+ROOT = Path(__file__).parent.parent
+HOMES = ROOT / "build" / "peers"
+START_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A server of others: what to install in its own environment, and how it is asked. `batches`: it can on the wide model."""
+
+    script: str
+    needs: tuple[str, ...]
+    request: Callable[[str], Request]
+    speaks: str
+    batches: bool = True
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter; the environment is made where it is missing."""
+        home = HOMES / f"serve-{self.script}"
+        python = home / "bin" / "python"
+        if not (home / "done").exists():
+            subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+            pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+            subprocess.run([*pip, "onnxruntime==1.31.1", *self.needs], check=True, stdout=sys.stderr)
+            (home / "done").touch()
+        return python
+
+
+PEERS = {
+    "PyTriton": Peer("pytriton", ("nvidia-pytriton",), binary, "binary"),
+    "MLServer": Peer("mlserver", ("mlserver",), text, "JSON"),
+    "KServe": Peer("kserve", ("kserve==0.21.0",), binary, "binary", batches=False),
+    "Ray Serve, HAProxy": Peer("ray", ("ray[serve]==2.60.0",), raw, "raw bytes"),
+    "LitServe": Peer("litserve", ("litserve",), nested("/v2/models/{name}/infer"), "JSON"),
+    "BentoML": Peer("bentoml", ("bentoml",), nested("/infer"), "JSON"),
+}
+
+
+@contextmanager
+def ours(path: Path, *words: str, grpc: bool = False) -> Iterator[tuple[int, int]]:
+    """The port and the process of `sardonyx serve` with one onnxruntime thread; of gRPC's port, if asked."""
+    command = [sys.executable, "-m", "sardonyx", "serve", str(path), "--port", "0", "--threads", "1"]
+    command += ["--grpc-port", "0" if grpc else "-1", *words]
+    place = r"gRPC on 127.0.0.1:(\d+)" if grpc else r"serving on http://127.0.0.1:(\d+)"
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as server:
+        assert server.stderr is not None
+        for line in server.stderr:
+            found = re.search(place, line)
+            if found:
+                break
+            sys.stderr.write(line)
+        else:
+            sys.exit("the server did not start")
+        try:
+            yield int(found[1]), server.pid
+        finally:
+            server.terminate()
+
+
+@contextmanager
+def theirs(peer: Peer, model: Path, name: str) -> Iterator[tuple[int, int]]:
+    """The port and the process of a peer that has answered a first request, or `RuntimeError` with what it said last."""
+    port, script = _free_port(), Path(__file__).parent / "_serve_peers" / f"{peer.script}_peer.py"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{peer.python.parent}:{os.environ['PATH']}"}
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
+            [str(peer.python), str(script), str(model), name, str(port)],
+            stdout=said, stderr=said, env=environment, start_new_session=True,
+        ) as server,
+    ):  # fmt: skip
+        try:
+            _wait(server, port, peer.request(name), said)
+            yield port, server.pid
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGTERM)
+            try:
+                server.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(server.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+
+
+def _wait(server: subprocess.Popen[bytes], port: int, request: Request, said: Any) -> None:
+    end, last = time.monotonic() + START_SECONDS, "no answer"
+    while time.monotonic() < end and server.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        try:
+            connection.request("POST", request.path, request.body, request.headers)
+            answer = connection.getresponse()
+            last = f"{answer.status} {answer.read()[:200]!r}"
+            if answer.status == 200:
+                return
+        except (OSError, http.client.HTTPException) as error:
+            last = str(error)
+        finally:
+            connection.close()
+        time.sleep(0.5)
+    said.seek(0)
+    lines = said.read().decode(errors="replace").strip().splitlines()
+    raise RuntimeError(f"{last}; {lines[-1][:160] if lines else 'it said nothing'}")
+
+
+def _free_port() -> int:
+    """A port with two more free ones behind it, which some peers take."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
