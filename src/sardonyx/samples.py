@@ -115,9 +115,9 @@ def _in_memory(source: Mapping[str, Any]) -> dict[str, Rows]:
 
 
 def _of_arrays(found: Mapping[str, Rows], signature: Signature, batch: int | None, where: str) -> Samples:
-    inputs, label = _named(found, signature)
+    inputs, label = named(found, signature)
     specs = {spec.name: spec for spec in signature.inputs}
-    cut = {name: rows for name, rows in inputs.items() if rows.shape and not _repeats(specs.get(name), rows.shape)}
+    cut = {name: rows for name, rows in inputs.items() if rows.shape and not repeats(specs.get(name), rows.shape)}
     repeated = {name: np.asarray(rows[...]) for name, rows in inputs.items() if name not in cut}
     size, fixed = _batch_size([specs[name] for name in cut if name in specs], signature, repeated, batch)
 
@@ -173,7 +173,7 @@ def _of_function(function: Callable[[], Any], signature: Signature, where: str) 
     return Samples(walk)
 
 
-def _named(found: Mapping[str, Rows], signature: Signature) -> tuple[dict[str, Rows], Rows | None]:
+def named(found: Mapping[str, Rows], signature: Signature) -> tuple[dict[str, Rows], Rows | None]:
     """The arrays by input, and the label. A nameless array is the only input."""
     inputs = dict(found)
     label = inputs.get(LABEL) if LABEL in signature.input_names else inputs.pop(LABEL, None)
@@ -182,7 +182,7 @@ def _named(found: Mapping[str, Rows], signature: Signature) -> tuple[dict[str, R
     return inputs, label
 
 
-def _repeats(spec: TensorSpec | None, shape: tuple[int, ...]) -> bool:
+def repeats(spec: TensorSpec | None, shape: tuple[int, ...]) -> bool:
     """Whether an array goes into every batch whole."""
     if spec is None or spec.shape is None:
         return False

@@ -83,6 +83,7 @@ def _ask(port: int, path: Path) -> None:
         ({"control_port": 0, "control_token": "x"}, UsageError, "no --control-port"),
         ({"shared_memory": "x"}, UsageError, "no --shared-memory"),
         ({"promote_tolerance": 0.1}, UsageError, "no --promote-tolerance"),
+        ({"access_log": True}, UsageError, "no --access-log"),
         ({"host": "203.0.113.1", "port": 1}, OutputError, "cannot listen"),
     ],
 )

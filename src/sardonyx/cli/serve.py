@@ -8,6 +8,24 @@ import typer
 import sardonyx
 from sardonyx.report import Report
 
+Pad = Annotated[
+    list[str],
+    typer.Option(metavar="DIM", help="A dynamic dimension in which requests of different sizes are padded with zeros."),
+]
+PromoteTolerance = Annotated[
+    float | None,
+    typer.Option(
+        help="A model loaded anew must agree with the one it replaces, within this share of the largest value."
+    ),
+]
+SharedMemory = Annotated[
+    str | None,
+    typer.Option(metavar="PREFIX", help="Let clients pass tensors in /dev/shm, in files that begin with this."),
+]
+Engine = Annotated[
+    str, typer.Option(help="local, or ray: replicas on a Ray cluster, over HTTP alone, as many as --workers says.")
+]
+
 
 def serve(
     source: Annotated[
@@ -26,12 +44,7 @@ def serve(
         int | None, typer.Option(help="The most rows of a run; measured at the start by default, and 1 never batches.")
     ] = None,
     max_delay_ms: Annotated[float, typer.Option(help="How long a request may wait for others to join it.")] = 0.0,
-    pad: Annotated[
-        list[str],
-        typer.Option(
-            metavar="DIM", help="A dynamic dimension in which requests of different sizes are padded with zeros."
-        ),
-    ] = [],  # noqa: B006
+    pad: Pad = [],  # noqa: B006
     queue: Annotated[int, typer.Option(help="Requests that may wait for a model; more are refused.")] = 256,
     timeout_ms: Annotated[float, typer.Option(help="How long a request may wait before it is refused.")] = 30_000.0,
     max_body_mb: Annotated[float, typer.Option(help="The largest request, in MiB.")] = 128.0,
@@ -47,24 +60,14 @@ def serve(
         int | None, typer.Option(help="The port on which models are loaded and unloaded.", min=0, max=65535)
     ] = None,
     control_token: Annotated[str | None, typer.Option(help="The token that model control asks for.")] = None,
-    promote_tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="A model loaded anew must agree with the one it replaces, within this share of the largest value."
-        ),
-    ] = None,
-    shared_memory: Annotated[
-        str | None,
-        typer.Option(metavar="PREFIX", help="Let clients pass tensors in /dev/shm, in files that begin with this."),
-    ] = None,
+    promote_tolerance: PromoteTolerance = None,
+    shared_memory: SharedMemory = None,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request on stderr.")] = False,
     traces: Annotated[
         bool,
         typer.Option("--traces", help="Send OpenTelemetry spans, where its OTEL_EXPORTER_OTLP_ variables say."),
     ] = False,
-    engine: Annotated[
-        str, typer.Option(help="local, or ray: replicas on a Ray cluster, over HTTP alone, as many as --workers says.")
-    ] = "local",
+    engine: Engine = "local",
     check: Annotated[bool, typer.Option("--check", help="Load and measure the models, then end.")] = False,
 ) -> Report:
     """Serve models over the Open Inference Protocol, HTTP and gRPC, until Ctrl-C or SIGTERM."""
@@ -73,5 +76,5 @@ def serve(
         threads=threads, provider=provider, max_batch=max_batch, max_delay_ms=max_delay_ms, pad=tuple(pad), queue=queue,
         timeout_ms=timeout_ms, max_body_mb=max_body_mb, tokens=tuple(token), token_file=token_file, tls_cert=tls_cert,
         tls_key=tls_key, control_port=control_port, control_token=control_token, promote_tolerance=promote_tolerance,
-        shared_memory=shared_memory, access_log=access_log, traces=traces, check=check,
+        shared_memory=shared_memory, access_log=access_log, traces=traces, engine=engine, check=check,
     )  # fmt: skip

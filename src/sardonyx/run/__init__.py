@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sardonyx.model import Model
     from sardonyx.report import Report
+    from sardonyx.run.task import Task
 
 
 def run(
@@ -21,15 +23,42 @@ def run(
     threads: int | None = None,
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
+    task: str | None = None,
+    labels: str | Path | Sequence[str] | None = None,
+    top: int | None = None,
+    normalize: str | None = None,
+    resize: str | None = None,
+    channel_order: str = "rgb",
+    head: str | None = None,
+    score: float = 0.25,
+    overlap: float = 0.45,
+    embed_preprocessing: str | Path | None = None,
+    engine: str = "local",
 ) -> Report:
     """The outputs of the model, as arrays in `report.artifacts["outputs"]` and in the file `output` if one is named.
 
     `inputs` maps names to arrays, lists, files (.npy, .npz, .safetensors, images), or a type with a shape to generate, as
     "float32[1,3,32,32]". A number fills an input that is no scalar. `data` is a file with several inputs by name. What neither
     gives is generated from `seed`, with dynamic dimensions sized by `sizes`, and the report says so.
+
+    `task` "classify" or "detect" takes one picture, a file or uint8 pixels, and adds `classes` or `boxes` to the report;
+    `output` may then be a picture with the boxes drawn. `normalize` is imagenet, unit (0..1), minus-one (-1..1), none or
+    "mean,std"; `resize` is stretch, fit (a margin) or crop. `embed_preprocessing` is a path for the model with all of this
+    inside its graph.
+
+    The `engine` "ray" scores `data`, a file or a folder of files of any length, on a Ray cluster, and writes to `output`.
     """
+    if engine != "local":
+        from sardonyx.run.ray_score import score_only
+
+        given = {"input": inputs, "size": sizes, "task": task, "embed-preprocessing": embed_preprocessing}
+        return score_only(engine, model, data, output, provider=provider, threads=threads, unfit=given)
     from sardonyx.run.once import run_once
 
+    asked = _asked(
+        task, embed_preprocessing, labels=labels, top=top, normalize=normalize, resize=resize,
+        channel_order=channel_order, head=head, score=score, overlap=overlap,
+    )  # fmt: skip
     return run_once(
         model,
         inputs or {},
@@ -39,4 +68,22 @@ def run(
         threads=threads,
         sizes=dict(sizes or {}),
         seed=seed,
+        asked=asked,
+        embed=embed_preprocessing,
     )
+
+
+def _asked(task: str | None, embed: str | Path | None, **words: Any) -> Task | None:
+    """The task, or None; words that belong to a task need one."""
+    from sardonyx.errors import UsageError
+    from sardonyx.run.task import Task
+
+    if task is not None:
+        return Task(task, **words)
+    defaults = {field.name: field.default for field in fields(Task)}
+    lone = [name for name, value in {**words, "embed_preprocessing": embed}.items() if value != defaults.get(name)]
+    if lone:
+        raise UsageError(
+            f"--{lone[0].replace('_', '-')} belongs to a task", hint="add --task classify or --task detect"
+        )
+    return None

@@ -1,9 +1,10 @@
-"""One run of a model, told in a report."""
+"""One run of a model, and the answer to a task if one is asked, told in a report."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from sardonyx.errors import RuntimeRefused, UsageError
 from sardonyx.model import Model
 from sardonyx.progress import task
 from sardonyx.report import Finding, Report, Table
+from sardonyx.run import drawing
 from sardonyx.run import outputs as results
 from sardonyx.run.inputs import Inputs, prepare
 from sardonyx.run.session import Session, Settings
+from sardonyx.run.shown import Shown
+from sardonyx.run.task import Question, Task
 from sardonyx.signature import Signature, dims
 
 CODES = {
@@ -33,21 +37,34 @@ def run_once(
     threads: int | None,
     sizes: Mapping[str, int],
     seed: int,
+    asked: Task | None = None,
+    embed: str | Path | None = None,
 ) -> Report:
     """The report of `sardonyx.run`."""
     settings = Settings(provider, threads)
-    target = None if output is None else _target(output)
+    target = None if output is None else _target(output, asked)
+    if embed is not None:
+        files.check_target(embed)
     with task("loading the model"):
         loaded = Model.load(model)
         signature, settings = Signature.of(loaded.ir.graph), settings.filled_from(loaded)
+        question = None if asked is None else Question.of(asked, loaded, signature)
         del loaded
-    prepared = prepare(signature, inputs, data=data, sizes=sizes, seed=seed)
+    shown = None if question is None else Shown.of(question, inputs, sizes)
+    given = inputs if shown is None else {**inputs, shown.name: shown.picture.array}
+    prepared = prepare(signature, given, data=data, sizes=sizes, seed=seed)
+    if shown is not None:
+        prepared = replace(prepared, origins={**prepared.origins, shown.name: shown.said})
     with task("opening a session"):
         session = Session(model, settings, signature=signature)
     with task("running the model"):
         outputs, seconds = _timed(session, prepared)
-    refused = {} if target is None else _write(target, outputs)
-    return _report(prepared, outputs, seconds, settings, target, refused)
+    answer = None if shown is None else shown.answer(outputs)
+    refused = {} if target is None or target.suffix != ".npz" else _write(target, outputs)
+    report = _report(prepared, outputs, seconds, settings, target, refused)
+    if shown is None or answer is None:
+        return report
+    return shown.told(report, answer, drawn=target, embedded=shown.embedded(answer, model, embed, prepared, settings))
 
 
 def _timed(session: Session, prepared: Inputs) -> tuple[dict[str, Any], float]:
@@ -65,9 +82,11 @@ def _timed(session: Session, prepared: Inputs) -> tuple[dict[str, Any], float]:
     return outputs, time.perf_counter() - start
 
 
-def _target(output: str | Path) -> Path:
+def _target(output: str | Path, asked: Task | None) -> Path:
     """The path to write, refused before the work is done and not after it."""
     path = Path(output)
+    if asked is not None and asked.name == "detect" and path.suffix != ".npz":
+        return drawing.check_target(path)
     if path.suffix != ".npz":
         raise UsageError(f"{path} does not end in .npz", hint=f"outputs are written as .npz: -o {path.stem}.npz")
     files.check_target(path)

@@ -46,8 +46,6 @@ def serve(
     from sardonyx import registry
     from sardonyx.errors import UsageError
 
-    if engine not in ("local", "ray"):
-        raise UsageError(f"there is no engine '{engine}'", hint="the engines are local and ray")
     if not 0 < max_body_mb < 1 << 20:
         raise UsageError(f"a body cannot have {max_body_mb:g} MB", hint="give a number above 0")
     registry.need("serve", for_what="serve")
@@ -67,11 +65,6 @@ def serve(
         limits=Limits(body_bytes=int(max_body_mb * (1 << 20))),
         tokens=tokens, token_file=path(token_file), tls_cert=path(tls_cert), tls_key=path(tls_key),
         control_port=control_port, control_token=control_token, promote_tolerance=promote_tolerance,
-        shared_memory=shared_memory, access_log=access_log, traces=traces,
+        shared_memory=shared_memory, access_log=access_log, traces=traces, engine=engine,
     )  # fmt: skip
-    if engine == "ray" and not check:
-        registry.need("ray", for_what="the engine ray")
-        from sardonyx.serve.ray_serve import serve_on_ray
-
-        return serve_on_ray(options)
     return check_only(options) if check else serve_all(options)

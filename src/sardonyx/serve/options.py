@@ -68,6 +68,7 @@ class Options:
     access_log: bool = False
     traces: bool = False
     drain_seconds: float = 30.0
+    engine: str = "local"
 
     @property
     def threads_each(self) -> int:
@@ -75,6 +76,8 @@ class Options:
         return self.threads or max(1, machine.threads() // (self.workers * self.instances))
 
     def __post_init__(self) -> None:
+        if self.engine not in ("local", "ray"):
+            raise UsageError(f"there is no engine '{self.engine}'", hint="the engines are local and ray")
         if self.workers < 1 or self.instances < 1:
             raise UsageError("a server has at least one worker and one instance", hint="give 1 or more")
         if (self.tls_cert is None) != (self.tls_key is None):

@@ -61,6 +61,8 @@ def _golden(served: Served) -> Iterator[tuple[list[Array], list[Array]]]:
     from safetensors.numpy import load_file
 
     held = load_file(path)
+    if any(spec.dtype == "string" for spec in (*served.terms.inputs.values(), *served.terms.outputs.values())):
+        return  # strings lie in the file's metadata, and sardonyx verify is who replays them
     for case in sorted({name.partition("/")[0] for name in held}):
         inputs = [held.get(f"{case}/input/{name}") for name in served.terms.inputs]
         outputs = [held.get(f"{case}/output/{name}") for name in served.terms.output_names]

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from sardonyx import machine
-from sardonyx.errors import UsageError
+from sardonyx.errors import RuntimeRefused, UsageError
 from sardonyx.report import Report
 from sardonyx.run.ray_cluster import cluster, set_environment
 from sardonyx.run.session import Session, Settings
@@ -68,6 +68,11 @@ def serve_on_ray(options: Options) -> Report:
             sys.stderr.write(f"serving on http://{options.host}:{port} with Ray, {options.workers} replicas\n")
             sys.stderr.flush()
             told.wait()
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise RuntimeRefused(
+                f"Ray Serve does not start: {reason}", hint="see serve/ in the logs of Ray's session, in /tmp/ray"
+            ) from error
         finally:
             serve.shutdown()
     summary = f"stopped {options.workers} replicas on Ray"
@@ -93,7 +98,8 @@ def _listen_for_signals(told: threading.Event) -> None:
 def _refuse_what_ray_does_not(options: Options) -> None:
     asked = {
         "--tls-cert": options.tls_cert, "--control-port": options.control_port, "--shared-memory": options.shared_memory,
-        "--promote-tolerance": options.promote_tolerance,
+        "--promote-tolerance": options.promote_tolerance, "--traces": options.traces or None,
+        "--access-log": options.access_log or None,
     }  # fmt: skip
     for option, value in asked.items():
         if value is not None:

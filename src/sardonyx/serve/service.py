@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sardonyx import registry
 from sardonyx.report import Report, Table
 from sardonyx.serve.engine import Models, Served
 from sardonyx.serve.options import Options
@@ -39,6 +40,11 @@ def check_only(options: Options) -> Report:
 
 def serve_all(options: Options) -> Report:
     """Serves until it is told to stop."""
+    if options.engine == "ray":
+        registry.need("ray", for_what="the engine ray")
+        from sardonyx.serve.ray_serve import serve_on_ray
+
+        return serve_on_ray(options)
     with logged_on_stderr(options):
         if options.workers > 1:
             from sardonyx.serve.workers import supervise
