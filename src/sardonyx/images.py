@@ -13,7 +13,7 @@ import struct
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,12 +58,11 @@ def layout(spec: TensorSpec) -> Layout:
 def load(path: str | Path, spec: TensorSpec) -> tuple[Array, str]:
     """The image as the input takes it, a batch of one where there is a batch axis, and a line that says what was done."""
     wanted = layout(spec)
-    registry.need("vision", for_what=f"reading the image {path}")
-    image = _decoded(Path(path), _MODES[wanted.channels])
+    image = decode(path, wanted.channels)
     before, size = image.size, _target(image.size, wanted)
     if size != before:
-        image = image.resize(size, _bilinear())
-    pixels = _arranged(np.asarray(image), wanted.axes)
+        image = resize(image, size)
+    pixels = arrange(np.asarray(image), wanted.axes)
     scaled = _is_scaled(spec)
     array = (pixels.astype(np.float32) / np.float32(255) if scaled else pixels).astype(spec.numpy_dtype)
     return array, f"{_said(wanted, before, size)}, {'scaled to 0..1' if scaled else '0..255'}"
@@ -76,15 +75,16 @@ def _is_scaled(spec: TensorSpec) -> bool | None:
     return False if spec.dtype in _WHOLE else None
 
 
-def _decoded(path: Path, mode: str) -> Image:
-    """The image, decoded to its last pixel, upright, in the mode asked for."""
+def decode(path: str | Path, channels: int) -> Image:
+    """The image, decoded to its last pixel, upright, grey or RGB."""
+    registry.need("vision", for_what=f"reading the image {path}")
     from PIL import Image, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=_FORMATS) as opened:
-                return _plain(opened).convert(mode)
+                return _plain(opened).convert(_MODES[channels])
     except UnidentifiedImageError as error:
         raise BadData(
             f"{path} is not an image that can be read", hint=f"save it as {' or '.join(_FORMATS[:2])}"
@@ -112,10 +112,12 @@ def _plain(opened: Image) -> Image:
     return image
 
 
-def _bilinear() -> Any:
-    from PIL import Image
+def resize(image: Image, size: tuple[int, int]) -> Image:
+    """The image in this width and height, bilinear and antialiased."""
+    from PIL import Image as pillow
 
-    return Image.Resampling.BILINEAR  # pillow widens the filter when it shrinks, which is the antialiasing
+    # Pillow widens the filter when it shrinks, which is the antialiasing.
+    return image.resize(size, pillow.Resampling.BILINEAR)
 
 
 def _target(size: tuple[int, int], wanted: Layout) -> tuple[int, int]:
@@ -130,7 +132,7 @@ def _target(size: tuple[int, int], wanted: Layout) -> tuple[int, int]:
     return size
 
 
-def _arranged(pixels: Array, axes: str) -> Array:
+def arrange(pixels: Array, axes: str) -> Array:
     """Pixels of [H,W] or [H,W,C] in the order of `axes`."""
     with_channels = pixels if pixels.ndim == 3 else pixels[:, :, None]
     order = "".join(letter for letter in axes if letter != "N")

@@ -10,6 +10,43 @@ from sardonyx.cli._options import Sizes, parsed_sizes
 from sardonyx.errors import UsageError
 from sardonyx.report import Report
 
+Engine = Annotated[
+    str,
+    typer.Option(help="local, or ray: score --data, a file or a folder of files, on a Ray cluster and write to -o."),
+]
+
+Task = Annotated[str | None, typer.Option(help="classify: what a picture shows; detect: what is where in it.")]
+Labels = Annotated[
+    Path | None, typer.Option(help="Names of the classes: one a line, or a JSON list. Default: the model's own.")
+]
+Top = Annotated[int | None, typer.Option(help="Classes or boxes to show at most; 5 classes or 100 boxes by default.")]
+Normalize = Annotated[
+    str | None,
+    typer.Option(
+        help="Pixels become: unit (0..1, the default for floats), imagenet, minus-one (-1..1), none (0..255), "
+        "or mean,std on the scale of 0..1."
+    ),
+]
+Resize = Annotated[
+    str | None,
+    typer.Option(help="stretch; fit: with a margin, the default of detect; crop: the middle, the default of classify."),
+]
+ChannelOrder = Annotated[str, typer.Option(help="rgb or bgr.")]
+Head = Annotated[
+    str | None,
+    typer.Option(
+        help="The detector's kind: yolov5, yolov8, yolox, end2end, ssd, tfssd, scored, gfl. Found by default."
+    ),
+]
+Score = Annotated[float, typer.Option(help="Boxes above this score are shown.")]
+Overlap = Annotated[
+    float, typer.Option(help="Of boxes of one class that overlap more than this share, the best is shown.")
+]
+Embed = Annotated[
+    Path | None,
+    typer.Option(metavar="OUT.onnx", help="Write a model that takes the picture itself and gives the answer."),
+]
+
 
 def run(
     model: Annotated[Path, typer.Argument(help="The ONNX model.")],
@@ -25,13 +62,27 @@ def run(
         Path | None,
         typer.Option(help="Inputs in one file, .npz, .safetensors or .npy, in arrays named like the inputs."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the outputs to this .npz, or the boxes to this picture."),
+    ] = None,
     provider: Annotated[str, typer.Option(help="Execution provider, as cpu or cuda.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="Threads; as many as the container has by default.")] = None,
     size: Sizes = [],  # noqa: B006
     seed: Annotated[int, typer.Option(help="Seed of the inputs that are generated.")] = 0,
+    task: Task = None,
+    labels: Labels = None,
+    top: Top = None,
+    normalize: Normalize = None,
+    resize: Resize = None,
+    channel_order: ChannelOrder = "rgb",
+    head: Head = None,
+    score: Score = 0.25,
+    overlap: Overlap = 0.45,
+    embed_preprocessing: Embed = None,
+    engine: Engine = "local",
 ) -> Report:
-    """Run a model once and show its outputs. Inputs that are not given are generated."""
+    """Run a model once and show its outputs, or with --task the answer for a picture. Inputs not given are generated."""
     return sardonyx.run(
         model,
         _given(input),
@@ -41,6 +92,17 @@ def run(
         threads=threads,
         sizes=parsed_sizes(size),
         seed=seed,
+        task=task,
+        labels=labels,
+        top=top,
+        normalize=normalize,
+        resize=resize,
+        channel_order=channel_order,
+        head=head,
+        score=score,
+        overlap=overlap,
+        embed_preprocessing=embed_preprocessing,
+        engine=engine,
     )
 
 
