@@ -26,13 +26,13 @@ START_SECONDS = 120
 
 @dataclass(frozen=True)
 class Peer:
-    """A server of others: what to install in its own environment, and how it is asked. `batches`: it can on the wide model."""
+    """A server of others: what to install in its own environment, and how it is asked"""
 
     script: str
     needs: tuple[str, ...]
     request: Callable[[str], Request]
     speaks: str
-    batches: bool = True
+    base: str = sys.executable
 
     @property
     def python(self) -> Path:
@@ -40,17 +40,27 @@ class Peer:
         home = HOMES / f"serve-{self.script}"
         python = home / "bin" / "python"
         if not (home / "done").exists():
-            subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-            pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+            subprocess.run([self.base, "-m", "venv", "--without-pip", str(home)], check=True)
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "--python",
+                str(python),
+                "--disable-pip-version-check",
+                "install",
+                "--quiet",
+            ]
             subprocess.run([*pip, "onnxruntime==1.31.1", *self.needs], check=True, stdout=sys.stderr)
             (home / "done").touch()
         return python
 
 
 PEERS = {
-    "PyTriton": Peer("pytriton", ("nvidia-pytriton",), binary, "binary"),
+    # Triton brings an interpreter of its own, which the standard library of a newer 3.11 does not suit: Debian's does.
+    "PyTriton": Peer("pytriton", ("nvidia-pytriton",), binary, "binary", base="/usr/bin/python3.11"),
     "MLServer": Peer("mlserver", ("mlserver",), text, "JSON"),
-    "KServe": Peer("kserve", ("kserve==0.21.0",), binary, "binary", batches=False),
+    "KServe": Peer("kserve", ("kserve==0.21.0",), binary, "binary"),
     "Ray Serve, HAProxy": Peer("ray", ("ray[serve]==2.60.0",), raw, "raw bytes"),
     "LitServe": Peer("litserve", ("litserve",), nested("/v2/models/{name}/infer"), "JSON"),
     "BentoML": Peer("bentoml", ("bentoml",), nested("/infer"), "JSON"),

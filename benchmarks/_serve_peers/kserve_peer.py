@@ -19,7 +19,7 @@ class Onnx(Model):
         (y,) = self._session.run(["y"], {"x": x})
         output = InferOutput("y", list(y.shape), "FP32")
         output.set_data_from_numpy(y, binary_data=True)
-        return InferResponse(payload.id, self.name, [output])
+        return InferResponse(payload.id or "0", self.name, [output])
 
 
 if __name__ == "__main__":
