@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
 def main() -> None:
-    from gradient_cases import CASES
     from gradient_certify import certify
     from gradient_page import PAGE, page
+    from gradient_table import CASES
 
     found: dict[str, list[object]] = {}
     for case in CASES:

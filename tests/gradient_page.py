@@ -8,8 +8,8 @@ from pathlib import Path
 
 import onnx
 
-from gradient_cases import CASES
 from gradient_certify import Certificate
+from gradient_table import CASES
 from sardonyx import runtime
 from sardonyx.gradient.pull import supported
 from sardonyx.gradient.tables import tables

@@ -198,4 +198,37 @@ class LSTM(_Recurrent):
         return [_sigmoid(ao + po * new) * np.tanh(new), new]
 
 
-REPLACEMENTS = [Gelu, LRN, RNN, GRU, LSTM, Erf, Conv, ConvTranspose, Pad, GlobalLpPool]
+class Scan(OpRun):
+    """With any direction and axis."""
+
+    op_domain = ""
+
+    def need_context(self) -> bool:
+        return True
+
+    def _run(
+        self, *inputs: Any, context: Any = None, body: Any = None, num_scan_inputs: Any = None, scan_input_axes: Any = None,
+        scan_input_directions: Any = None, scan_output_axes: Any = None, scan_output_directions: Any = None,
+        attributes: Any = None, bindings: Any = None,
+    ) -> Any:  # fmt: skip
+        count = len(inputs) - num_scan_inputs
+        states, read = list(inputs[:count]), list(inputs[count:])
+        ways, axes = scan_input_directions or [0] * len(read), scan_input_axes or [0] * len(read)
+        read = [_turned(np.moveaxis(x, axis, 0), way) for x, axis, way in zip(read, axes, ways, strict=True)]
+        rows = []
+        for turn in zip(*read, strict=True):
+            given = dict(zip(self.body.input_names, (*states, *turn), strict=True))
+            found = self._run_body({**(context or {}), **given}, bindings=bindings)
+            states, row = list(found[:count]), found[count:]
+            rows.append(row)
+        stacked = [np.stack(column) for column in zip(*rows, strict=True)]
+        ways, axes = scan_output_directions or [0] * len(stacked), scan_output_axes or [0] * len(stacked)
+        laid = [np.moveaxis(_turned(x, way), 0, axis) for x, axis, way in zip(stacked, axes, ways, strict=True)]
+        return (*states, *laid)
+
+
+def _turned(x: Any, way: int) -> Any:
+    return x[::-1] if way else x
+
+
+REPLACEMENTS = [Gelu, LRN, RNN, GRU, LSTM, Erf, Conv, ConvTranspose, Pad, GlobalLpPool, Scan]

@@ -15,10 +15,9 @@ from torch import nn
 
 from sardonyx.model import Model
 from sardonyx.training import artifacts
-from sardonyx.training.api import CheckpointState, Module, Optimizer
+from sardonyx.training.api import CheckpointState
 from sardonyx.training.graphs import Rule
-from sardonyx.training.manifest import Manifest
-from sardonyx.training.stepper import FusedStep
+from sardonyx.training.stepper import AccumulatedStep, FusedStep
 
 TEXT = """<ir_version: 10, opset_import: ["": 20]> g (float[n,4] x) => (float[n,3] y)
 <float[4,3] w = {0.1,-0.2,0.3, 0.4,0.5,-0.6, 0.7,-0.8,0.9, -0.1,0.2,0.3}, float[3] b = {0.1,-0.1,0.2}>
@@ -28,9 +27,14 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def trained(
-    folder: Path, rule: Rule, make: Callable[..., Any], *, fused: bool = True, steps: int = 8, clip: float | None = None
-) -> tuple[Arrays, Arrays]:
-    """The parameters after some steps on the linear model, by Sardonyx and by PyTorch."""
+    folder: Path, rule: Rule, make: Callable[..., Any], *, fused: bool = True, steps: int = 25, clip: float | None = None,
+    accumulate: int = 1, rates: Callable[[int], float] = lambda step: 0.05,  # noqa: ARG005
+    schedule: Callable[[Any], Any] | None = None,
+) -> tuple[Arrays, Arrays]:  # fmt: skip
+    """The parameters after some steps on the linear model, by Sardonyx and by PyTorch.
+
+    `rates` gives our learning rate of every step; `schedule` makes PyTorch's of its optimizer.
+    """
     manifest = artifacts.generate_artifacts(
         Model.from_text(TEXT), loss="mse", optimizer=rule, artifact_directory=folder
     )
@@ -38,33 +42,28 @@ def trained(
     names = [each.name for each in manifest.trainable]
     theirs = [nn.Parameter(torch.tensor(np.array(state.arrays[name]))) for name in names]
     optimizer = make(theirs)
-    step = _stepping(folder, manifest, state, fused)
+    scheduler = None if schedule is None else schedule(optimizer)
+    stepper = (FusedStep if fused else AccumulatedStep)(folder, manifest, state)
     random = np.random.default_rng(1)
-    for _ in range(steps):
-        x, y = (random.normal(size=shape).astype(np.float32) for shape in ((5, 4), (5, 3)))
-        step(x, y)
+    for step in range(steps):
+        batches = [
+            {
+                "x": random.normal(size=(5, 4)).astype(np.float32),
+                "target": random.normal(size=(5, 3)).astype(np.float32),
+            }
+            for _ in range(accumulate)
+        ]
+        stepper.step(batches, rates(step))
         optimizer.zero_grad()
-        nn.functional.mse_loss(torch.tensor(x) @ theirs[0] + theirs[1], torch.tensor(y)).backward()
+        for batch in batches:
+            found = torch.tensor(batch["x"]) @ theirs[0] + theirs[1]
+            (nn.functional.mse_loss(found, torch.tensor(batch["target"])) / accumulate).backward()
         if clip is not None:
             nn.utils.clip_grad_norm_(theirs, clip)
         optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
     return state.arrays, {name: p.detach().numpy() for name, p in zip(names, theirs, strict=True)}
-
-
-def _stepping(folder: Path, manifest: Manifest, state: CheckpointState, fused: bool) -> Callable[[Any, Any], None]:
-    if fused:
-        stepper = FusedStep(folder, manifest, state)
-        return lambda x, y: (stepper.step([{"x": x, "target": y}], 0.05), None)[1]
-    module = Module(folder / "training_model.onnx", state)
-    optimizer = Optimizer(folder / "optimizer_model.onnx", module)
-    optimizer.set_learning_rate(0.05)
-
-    def step(x: Any, y: Any) -> None:
-        module(x, y)
-        optimizer.step()
-        module.lazy_reset_grad()
-
-    return step
 
 
 def exported(network: nn.Module, example: Any) -> Model:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradient_cases import CASES
 from gradient_certify import SINGLE_TOLERANCE, TOLERANCE, TORCH_TOLERANCE, Case, certify, difference, gradients
+from gradient_table import CASES
 
 pytestmark = pytest.mark.heavy
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx
 
-from gradient_cases import CASES
 from gradient_page import PAGE, committed, expected, operators, uncovered
+from gradient_table import CASES
 from sardonyx.gradient.tables import tables
 
 

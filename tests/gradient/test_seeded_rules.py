@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gradient_cases import CASES
 from gradient_certify import TOLERANCE, Case, Checked, against_differences, model, values, wanted
+from gradient_table import CASES
 from sardonyx.build import op
 from sardonyx.errors import Internal
 from sardonyx.gradient import pull

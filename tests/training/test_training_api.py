@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,7 +109,7 @@ def test_a_saved_run_goes_on_exactly(tmp_path: Path) -> None:
     for each, mover in ((module, optimizer), (other, second)):
         each(*batch(9))
         mover.step()
-    for name in module.state.parameters:
+    for name, _ in module.state.parameters:
         np.testing.assert_array_equal(module.state.arrays[name], again.arrays[name])
 
 
@@ -177,7 +178,7 @@ def test_a_block_of_ones_own_is_a_loss(tmp_path: Path) -> None:
             super().__init__()
             self.loss = onnxblock.loss.CrossEntropyLoss()
 
-        def build(self, *values: onnxblock.Expr) -> onnxblock.Expr:
+        def build(self, *values: Any) -> Any:
             return self.loss(values[0]) + 0.5 * onnxblock.op("ReduceSumSquare", values[0], keepdims=0)
 
     plain, _ = made(tmp_path / "plain")

@@ -63,7 +63,9 @@ def _without(x: Expr, axis: int) -> list[Dimension] | None:
 def close(body: Builder, outputs: Sequence[Expr]) -> None:
     """Makes these the outputs of the body. Each is a value of its own, made inside: a graph may not give a value twice."""
     for output in outputs:
-        body.graph.outputs.append(body.emit("Identity", [output], {}, 1)[0].value)
+        own = output.value.producer() in body.made and not output.value.is_graph_output()
+        value = output.value if own else body.emit("Identity", [output], {}, 1)[0].value
+        body.graph.outputs.append(value)
 
 
 def replay(build: Builder, graph: ir.Graph, known: Values) -> Values:

@@ -10,11 +10,12 @@ import onnx_ir.passes.common as passes
 from sardonyx import runtime
 from sardonyx.build import infer
 from sardonyx.errors import InputError
+from sardonyx.gradient.spelled import put_back
 from sardonyx.model import Model
 from sardonyx.stamp import fit_runtime
 
-# Reductions with axes as input, ScatterND that adds, Split by number: from here on the operators keep their form.
-OLDEST_OPSET = 18
+# Reductions with axes as input, ScatterND that adds, Split by number, Gelu: from here on the operators keep their form.
+OLDEST_OPSET = 20
 
 
 def prepared(model: Model) -> Model:
@@ -29,6 +30,7 @@ def prepared(model: Model) -> Model:
     if work.opset > runtime.limits().opset:
         fit_runtime(work.ir)
     _infer(work.ir)
+    put_back(work.ir)
     return work
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from sardonyx.build import Builder, Expr, infer, infer_together, op
+from sardonyx.build import Builder, Expr, op
 from sardonyx.errors import NoGradient
 from sardonyx.gradient.function_body import write_body
 from sardonyx.gradient.loops import inputs_of
@@ -81,9 +81,9 @@ def _gradients(at: Site, g: list[Expr | None]) -> dict[ir.Value, Expr]:
     if node.op_type in known.rules:
         found = _by_rule(at, known.rules[node.op_type], g)
     elif node.op_type in known.expansions:
-        found = _through(at, _expansion(at, known.expansions[node.op_type]), g)
+        found = at.through(_expansion(at, known.expansions[node.op_type]), g)
     elif supported(node.op_type, at.build.opset):
-        found = _through(at, lambda: write_body(at), g)
+        found = at.through(lambda: write_body(at), g)
     else:
         raise _unsupported(node)
     return found
@@ -135,20 +135,6 @@ def _variadic(parameters: Sequence[Any]) -> bool:
 def _expansion(at: Site, forward: Function) -> Function:
     _, _, inputs = _arguments(at, [None] * len(at.node.outputs))
     return lambda: _call(at, forward, *inputs)
-
-
-def _through(at: Site, forward: Function, g: list[Expr | None]) -> dict[ir.Value, Expr]:
-    """The gradient of an operator written again in simpler ones. What the gradient does not use is removed at the end."""
-    with at.build.recording() as nodes:
-        answer = forward()
-    if any(value.shape is None for node in nodes for value in node.outputs):
-        infer_together(nodes, at.build.opset)
-        for node in nodes:
-            if any(value.shape is None for value in node.outputs):
-                infer(node, at.build.opset)
-    outputs = answer if isinstance(answer, tuple | list) else (answer,)
-    seeds = {y.value: part for y, part in zip(outputs, g, strict=False) if y is not None and part is not None}
-    return pull(at.build, list(nodes), seeds, at.needed)
 
 
 def _call(at: Site, function: Function, *arguments: Any) -> Any:

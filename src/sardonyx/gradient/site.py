@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from sardonyx.build import Builder, Expr, infer
+from sardonyx.build import Builder, Expr, infer, infer_together
 
 Gradients = Mapping[ir.Value, Expr]
 
@@ -40,6 +40,31 @@ class Site:
         if value.type is None:
             infer(self.node, self.build.opset)
         return self.build.expr(value)
+
+    def replace(self, index: int, new: Expr) -> None:
+        """Lets the graph use another value, which must be equal, in place of an output of the node."""
+        if index >= len(self.node.outputs) or not self.node.outputs[index].name:
+            return
+        old = self.node.outputs[index]
+        new = self.build.emit("Identity", [new], {}, 1)[0] if new.value.is_graph_output() else new
+        new.value.type, new.value.shape = old.type or new.value.type, old.shape or new.value.shape
+        ir.convenience.replace_all_uses_with(old, new.value, replace_graph_outputs=True)
+        if new.value.is_graph_output():  # the world knows it by its old name
+            name, old.name = old.name, self.build.names.fresh(f"{old.name}_before")
+            new.value.name = name
+
+    def through(self, forward: Callable[[], Any], g: Sequence[Expr | None]) -> dict[ir.Value, Expr]:
+        """The gradient of the operator written again in simpler ones. What the gradient does not use is removed at the end."""
+        with self.build.recording() as nodes:
+            answer = forward()
+        if any(value.shape is None for node in nodes for value in node.outputs):
+            infer_together(nodes, self.build.opset)
+            for node in nodes:
+                if any(value.shape is None for value in node.outputs):
+                    infer(node, self.build.opset)
+        outputs = answer if isinstance(answer, tuple | list) else (answer,)
+        seeds = {y.value: part for y, part in zip(outputs, g, strict=False) if y is not None and part is not None}
+        return self.pull(self.build, list(nodes), seeds, self.needed)
 
 
 def attributes(node: ir.Node, opset: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import onnx_ir as ir
 
 from sardonyx.build import Expr, op
 from sardonyx.gradient.shapes import full, join_sizes, refined, reshape, shape_of, size_of
@@ -147,6 +148,14 @@ def fold_tiles(parts: Sequence[Expr], w: Windows, x: Expr) -> Expr:
     missing = op("Sub", op("Shape", x, start=2), op("Shape", flat, start=2))
     pads = op("Concat", x.build.constant([0] * rank), missing, axis=0)
     return refined(op("Pad", flat, pads, x._alike(0), list(range(2, 2 + rank))), x)
+
+
+def repeated(x: Expr, factors: Sequence[int]) -> Expr:
+    """Every element of the spatial axes, as often as the factors say. onnxruntime does this for single floats only."""
+    scales = x.build.constant([1, 1, *factors], ir.DataType.FLOAT)
+    return op(
+        "Resize", x, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+    )
 
 
 def _times(count: Expr, factor: int) -> Expr | int:

@@ -52,6 +52,8 @@ class Module:
         if device != "cpu":
             raise UsageError(f"cannot train on '{device}'", hint="the device is cpu")
         self.manifest = Manifest.of(train_model_uri)
+        if state.nominal:
+            state.make_room(self.manifest)
         state.check(self.manifest)
         self.state = state
         self.device = device
@@ -80,10 +82,20 @@ class Module:
         return Bound(path, self._arrays, kept, alternating=statistics, **opening)
 
     def __call__(self, *user_inputs: Any) -> Any:
-        """The loss, or a list with the loss first where the graph has more outputs. Takes arrays, the labels last."""
+        """The loss, or a tuple with the loss first where the graph has more outputs. Takes arrays, the labels last.
+
+        Where all that is given are OrtValues, OrtValues come back.
+        """
+        if self.state.nominal:
+            raise UsageError(
+                "the parameters of a nominal checkpoint are not there yet",
+                hint="fill them with copy_buffer_to_parameters(buffer, trainable_only=False)",
+            )
         feeds = fitted(self.manifest, named((*self.manifest.inputs, *self.manifest.labels), user_inputs))
-        found = self._learn(feeds) if self.training else self._judge(feeds)
-        return found[0] if len(found) == 1 else found
+        found: list[Any] = self._learn(feeds) if self.training else self._judge(feeds)
+        if user_inputs and all(isinstance(each, ort.OrtValue) for each in user_inputs):
+            found = [ort.OrtValue.ortvalue_from_numpy(np.array(each)) for each in found]
+        return found[0] if len(found) == 1 else tuple(found)
 
     def _learn(self, feeds: dict[str, Array]) -> list[Array]:
         if self.manifest.seed is not None:
@@ -133,6 +145,10 @@ class Module:
 
     def copy_buffer_to_parameters(self, buffer: ort.OrtValue | Array, trainable_only: bool = True) -> None:
         """Cuts one vector back into the parameters."""
+        if self.state.nominal and trainable_only:
+            raise UsageError(
+                "a nominal checkpoint needs all of its parameters", hint="give them with trainable_only=False"
+            )
         values = np.asarray(buffer.numpy() if hasattr(buffer, "numpy") else buffer).reshape(-1)
         wanted = self.get_parameters_size(trainable_only)
         if values.size != wanted:
@@ -144,6 +160,7 @@ class Module:
             part = values[offset : offset + parameter.elements]
             self.state.arrays[parameter.name][...] = part.reshape(parameter.sizes)
             offset += parameter.elements
+        self.state.nominal = False
 
     def export_model_for_inferencing(
         self, inference_model_uri: str | Path, graph_output_names: Sequence[str] | None = None

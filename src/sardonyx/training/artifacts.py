@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import IntEnum
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +26,20 @@ from sardonyx.training.modes import BatchNorm
 __all__ = ["LossType", "OptimType", "generate_artifacts", "write"]
 
 
-class LossType(IntEnum):
+class LossType(Enum):
     """The losses that onnxruntime-training had by name."""
 
-    MSELoss = 0
-    CrossEntropyLoss = 1
-    BCEWithLogitsLoss = 2
-    L1Loss = 3
+    MSELoss = 1
+    CrossEntropyLoss = 2
+    BCEWithLogitsLoss = 3
+    L1Loss = 4
 
 
-class OptimType(IntEnum):
+class OptimType(Enum):
     """The optimizers that onnxruntime-training had by name."""
 
-    AdamW = 0
-    SGD = 1
+    AdamW = 1
+    SGD = 2
 
 
 _LOSSES = {
@@ -73,6 +73,9 @@ def generate_artifacts(
     `loss`: a `LossType`, the name of a loss, an ONNX model, an `onnxblock.Block`, or None where the first output is the
     loss. `optimizer`: an `OptimType`, a name, a `Rule`, or None for none. Every weight is trained where `requires_grad` is None.
     """
+    both = sorted(set(requires_grad or ()) & set(frozen_params or ()))
+    if both:
+        raise UsageError(f"'{both[0]}' is to be trained and to be frozen", hint="name it in one of the lists alone")
     graphs = assemble(
         _model(model), attach=_attach(loss, loss_options), rule=_rule(optimizer), train=requires_grad,
         freeze=tuple(frozen_params or ()), predictions=loss_input_names, extra_outputs=tuple(additional_output_names or ()),
@@ -115,7 +118,8 @@ def write(
     state = CheckpointState.start(manifest, graphs.values)
     state.save(folder / files["checkpoint"])
     if nominal:
-        CheckpointState({}, state.trainable).save(folder / f"{prefix}nominal_checkpoint")
+        statistics = {buffer.name: state.arrays[buffer.name] for buffer in manifest.buffers}
+        CheckpointState(statistics, state.trainable, nominal=True).save(folder / f"{prefix}nominal_checkpoint")
     write_text(folder / f"{prefix}{FILES['shapes']}", json.dumps(manifest.shapes(), indent=1) + "\n")
     write_text(folder / f"{prefix}{MANIFEST}", manifest.to_json(indent=1) + "\n")
     return manifest

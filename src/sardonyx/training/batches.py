@@ -93,8 +93,10 @@ def _joined(manifest: Manifest, batch: Batch) -> Arrays:
 def _target(label: Label, values: Array, size: int) -> Array:
     """Labels in the type and shape of the target: a column where the network gives columns, floats where it gives floats."""
     wanted = np.dtype(label.dtype)
+    if values.dtype.kind not in "biuf":
+        raise BadData(f"the labels are {values.dtype}, and no numbers", hint="number the classes from 0")
     if label.classes is not None and not np.issubdtype(values.dtype, np.integer):
-        rounded = values.astype(wanted)
+        rounded = np.nan_to_num(values.astype(np.float64)).round().astype(wanted)
         if not np.array_equal(rounded, values):
             raise BadData(
                 f"the labels are {values.dtype}, and class numbers are whole", hint="number the classes from 0"

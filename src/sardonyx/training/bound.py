@@ -81,10 +81,12 @@ class Bound:
 
 
 def _open(path: Path, settings: Settings, chosen: ort.SessionOptions | None) -> ort.InferenceSession:
+    if chosen is None:
+        chosen = options(settings)
+        # A plan of the memory for each shape of a batch comes on top of what the arena holds: twice the memory, no faster.
+        chosen.enable_mem_pattern = False
     try:
-        return ort.InferenceSession(
-            os.fspath(path), chosen or options(settings), providers=[provider_name(settings.provider)]
-        )
+        return ort.InferenceSession(os.fspath(path), chosen, providers=[provider_name(settings.provider)])
     except Exception as error:
         raise RuntimeRefused(
             f"onnxruntime does not load {path}: {plain(error)}", hint=f"sardonyx check {path}"

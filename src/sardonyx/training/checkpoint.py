@@ -40,8 +40,8 @@ class Parameter:
         return self._state.gradients.get(self.name)
 
 
-class Parameters(Mapping[str, Parameter]):
-    """The parameters of a state by name: `state.parameters["fc.weight"].data`."""
+class Parameters:
+    """The parameters of a state by name: `state.parameters["fc.weight"].data`. Walking over them gives pairs."""
 
     def __init__(self, state: CheckpointState) -> None:
         self._state = state
@@ -51,11 +51,47 @@ class Parameters(Mapping[str, Parameter]):
             raise KeyError(name)
         return Parameter(name, self._state.trainable[name], self._state)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._state.trainable)
+    def __setitem__(self, name: str, value: Array) -> None:
+        self[name].data = value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._state.trainable
+
+    def __iter__(self) -> Iterator[tuple[str, Parameter]]:
+        return ((name, self[name]) for name in self._state.trainable)
 
     def __len__(self) -> int:
         return len(self._state.trainable)
+
+    def __repr__(self) -> str:
+        return f"Parameters({', '.join(self._state.trainable)})"
+
+
+class Properties:
+    """Numbers and words of the user's own, kept in the checkpoint. Walking over them gives pairs."""
+
+    def __init__(self, values: Mapping[str, Property] | None = None) -> None:
+        self.values = dict(values or {})
+
+    def __getitem__(self, name: str) -> Property:
+        return self.values[name]
+
+    def __setitem__(self, name: str, value: Property) -> None:
+        if not isinstance(value, int | float | str):
+            raise BadData(f"the property '{name}' is a {type(value).__name__}", hint="give an int, a float or a str")
+        self.values[name] = value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.values
+
+    def __iter__(self) -> Iterator[tuple[str, Property]]:
+        return iter(list(self.values.items()))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Properties({self.values})"
 
 
 @dataclass
@@ -63,15 +99,17 @@ class CheckpointState:
     """Everything that a training run carries from step to step.
 
     `trainable` tells of every parameter whether it learns. `arrays` hold parameters, statistics and moments. `progress` is
-    where the loop stands; `properties` are the user's own numbers and words.
+    where the loop stands; `properties` are the user's own numbers and words. A `nominal` state knows its parameters by name
+    alone, until `Module.copy_buffer_to_parameters` fills them.
     """
 
     arrays: Arrays
     trainable: dict[str, bool]
     step: int = 0
-    properties: dict[str, Property] = field(default_factory=dict)
+    properties: Properties = field(default_factory=Properties)
     progress: dict[str, Any] = field(default_factory=dict)
     gradients: Arrays = field(default_factory=dict)
+    nominal: bool = False
 
     @property
     def parameters(self) -> Parameters:
@@ -86,6 +124,11 @@ class CheckpointState:
         )
         state.add_moments(manifest)
         return state
+
+    def make_room(self, manifest: Manifest) -> None:
+        """Gives a nominal state parameters of the right shapes, which wait to be filled."""
+        for parameter in manifest.parameters:
+            self.arrays.setdefault(parameter.name, np.zeros(parameter.sizes, parameter.dtype))
 
     def add_moments(self, manifest: Manifest) -> None:
         """Gives the optimizer the memory that it starts with, where the checkpoint has none."""
@@ -114,8 +157,8 @@ class CheckpointState:
                 f"{path} is no checkpoint of a training run", hint="name one that prepare or run has written"
             )
         return cls(
-            arrays, json.loads(about["trainable"]), int(about["step"]), json.loads(about["properties"]),
-            json.loads(about["progress"]),
+            arrays, json.loads(about["trainable"]), int(about["step"]), Properties(json.loads(about["properties"])),
+            json.loads(about["progress"]), nominal=about.get("nominal") == "true",
         )  # fmt: skip
 
     @staticmethod
@@ -137,7 +180,8 @@ class CheckpointState:
 
         about = {
             "format": _FORMAT, "step": str(self.step), "trainable": json.dumps(self.trainable),
-            "properties": json.dumps(self.properties), "progress": json.dumps(self.progress),
+            "properties": json.dumps(self.properties.values), "progress": json.dumps(self.progress),
+            "nominal": json.dumps(self.nominal),
         }  # fmt: skip
         content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=about)
         with replacing(path) as temporary:

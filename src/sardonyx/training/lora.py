@@ -18,18 +18,21 @@ from sardonyx.model import Model
 from sardonyx.training import parameters
 
 # The input that holds the weight. A convolution may be of any dimension.
-_LAYERS = {"MatMul": 1, "Gemm": 1, "Conv": 1}
+LAYERS = {"MatMul": 1, "Gemm": 1, "Conv": 1}
 A, B = ".lora_a", ".lora_b"
 _MERGED = ".lora_merged"
 
 
-def adapted(model: Model, *, rank: int, only: Sequence[str] | None = None, seed: int = 0) -> Model:
-    """A copy with an adapter on every linear and convolutional weight, or on those that the patterns in `only` match."""
+def adapted(
+    model: Model, *, rank: int, only: Sequence[str] | None = None, skip: Sequence[str] = (), seed: int = 0
+) -> Model:
+    """A copy with an adapter on every linear and convolutional weight, or on those that `only` matches; none on `skip`."""
     work = Model(model.ir.clone(), path=model.path)
     parameters.lift(work)
     build = Builder(work.ir.graph, work.opset, prefix="lora/")
     random = np.random.default_rng(seed)
-    names = [name for name in _weights(work) if only is None or parameters._matches(name, only)]
+    names = [name for name in adaptable(work) if only is None or parameters._matches(name, only)]
+    names = [name for name in names if not parameters._matches(name, skip)]
     if not names:
         raise InputError("no layer can take an adapter", hint="LoRA adapts the weights of MatMul, Gemm and Conv")
     for name in names:
@@ -52,13 +55,13 @@ def merge(model: Model) -> int:
     return len(merged)
 
 
-def _weights(model: Model) -> list[str]:
+def adaptable(model: Model) -> list[str]:
     """The weights that a layer multiplies by, of two axes or more, in the order of the model."""
     found = {
         value.name
         for node in model.ir.graph
-        if node.op_type in _LAYERS and len(node.inputs) > 1
-        for value in [node.inputs[_LAYERS[node.op_type]]]
+        if node.op_type in LAYERS and len(node.inputs) > 1
+        for value in [node.inputs[LAYERS[node.op_type]]]
         if value is not None and value.is_initializer() and value.shape is not None and len(value.shape) > 1
     }
     return [name for name in model.ir.graph.initializers if name in found]

@@ -85,13 +85,15 @@ def _uniform_entropy(scores: Expr, labels: Expr, weights: Expr | None, ignore_in
     return op("ReduceSum", each, keepdims=0) / op("ReduceSum", counted, keepdims=0)
 
 
-def _binary_cross_entropy(x: Expr, y: Expr, *, pos_weight: Sequence[float] | None, reduction: str) -> Expr:
+def _binary_cross_entropy(
+    x: Expr, y: Expr, *, weight: Sequence[float] | None, pos_weight: Sequence[float] | None, reduction: str
+) -> Expr:
     """log(1 + e^-x) in the form that no large x can overflow."""
     tail = op("Softplus", -op("Abs", x)) + op("Relu", -x)
-    if pos_weight is None:
-        return _reduced((1 - y) * x + tail, reduction)
-    factor = 1 + (x.build.constant(np.asarray(pos_weight), x.dtype) - 1) * y
-    return _reduced((1 - y) * x + factor * tail, reduction)
+    if pos_weight is not None:
+        tail = (1 + (x.build.constant(np.asarray(pos_weight), x.dtype) - 1) * y) * tail
+    each = (1 - y) * x + tail
+    return _reduced(each if weight is None else each * x.build.constant(np.asarray(weight), x.dtype), reduction)
 
 
 def _squared_error(x: Expr, y: Expr, *, reduction: str) -> Expr:
@@ -131,7 +133,7 @@ LOSSES: dict[str, Loss] = {
             {"weight": None, "ignore_index": -100, "label_smoothing": 0.0, **_MEAN},
             classes=True,
         ),
-        Loss("bce_with_logits", _binary_cross_entropy, {"pos_weight": None, **_MEAN}),
+        Loss("bce_with_logits", _binary_cross_entropy, {"weight": None, "pos_weight": None, **_MEAN}),
         Loss("mse", _squared_error, _MEAN),
         Loss("l1", _absolute_error, _MEAN),
         Loss("huber", _huber, {"delta": 1.0, **_MEAN}),
@@ -152,6 +154,12 @@ def options_of(loss: Loss, given: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(given) - set(loss.defaults))
     if unknown:
         raise UsageError(f"{loss.name} has no option '{unknown[0]}'", hint=f"its options: {', '.join(loss.defaults)}")
+    reduction = given.get("reduction", loss.defaults["reduction"])
+    allowed = ("mean", "sum", "batchmean") if loss.name == "kl" else ("mean", "sum")
+    if reduction not in allowed:
+        raise UsageError(
+            f"a loss is one number, and reduction='{reduction}' gives none", hint=f"choose {' or '.join(allowed)}"
+        )
     return {**loss.defaults, **given}
 
 

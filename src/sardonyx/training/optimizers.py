@@ -108,12 +108,14 @@ def _moments(g: Expr, m: Expr, v: Expr, betas: tuple[float, float]) -> tuple[Exp
 def _adam_step(
     p: Expr, m: Expr, v: Expr, clock: Clock, betas: tuple[float, float], eps: float, lr_scale: float
 ) -> Expr:
+    """p - rate / c1 * m / (sqrt(v) / c2 + eps), multiplied by c2 above and below: numbers are cheaper than tensors."""
+    scale = clock.once(("adam scale", betas), lambda: op("Sqrt", clock.correction(betas[1])))
     rate = clock.once(
         ("adam rate", p.dtype, betas, lr_scale),
-        lambda: _typed(clock.double_rate(lr_scale) / clock.correction(betas[0]), p),
+        lambda: _typed(clock.double_rate(lr_scale) / clock.correction(betas[0]) * scale, p),
     )
-    scale = clock.once(("adam scale", p.dtype, betas), lambda: _typed(op("Sqrt", clock.correction(betas[1])), p))
-    return p - rate * (m / (op("Sqrt", v) / scale + eps))
+    small = clock.once(("adam epsilon", p.dtype, betas, eps), lambda: _typed(scale * eps, p))
+    return p - rate * (m / (op("Sqrt", v) + small))
 
 
 def _adam(

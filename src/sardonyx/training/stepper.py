@@ -78,7 +78,7 @@ class AccumulatedStep:
             # Each batch of each step has its own mask, whenever the run was resumed.
             self._module.seed = self._seed + (self._state.step + 1) * 65_537 + index - self._module.calls
             found = self._module(*(batch[name] for name in self._names))
-            losses.append(float(found[0] if isinstance(found, list) else found))
+            losses.append(float(found[0] if isinstance(found, tuple) else found))
         self._optimizer.set_learning_rate(rate)
         self._optimizer.step(1 / len(batches))
         return float(np.mean(losses))

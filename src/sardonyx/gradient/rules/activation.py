@@ -19,8 +19,9 @@ def _gelu(g: Expr, y: Expr, x: Expr, *, approximate: str) -> Expr:
         t = op("Tanh", inner)
         slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
         return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
-    cumulative = 0.5 * (1 + op("Erf", x * math.sqrt(0.5)))
-    return g * (cumulative + x * op("Exp", -0.5 * x * x) * (1 / math.sqrt(2 * math.pi)))
+    # Twice the slope is 1 + erf(z) + x exp(ln c - z^2), with z = x / sqrt 2 and c = sqrt(2 / pi).
+    z = x * math.sqrt(0.5)
+    return 0.5 * g * (op("Erf", z) + 1 + x * op("Exp", 0.5 * math.log(2 / math.pi) - z * z))
 
 
 def _mish(g: Expr, y: Expr, x: Expr) -> Expr:

@@ -11,6 +11,8 @@ from sardonyx.gradient.shapes import join_sizes, refined, reshape, reshape_like,
 from sardonyx.gradient.windows import Windows, padded_same, pieces, spread, windows
 
 Sizes = Sequence[int] | None
+# Where one way of multiplying becomes faster than another, on AVX2 with one and two threads.
+_FEW_COLUMNS, _MANY_ROWS, _MANY_POSITIONS = 64, 32, 64
 
 
 def _spatial(w: Expr) -> list[int]:
@@ -51,15 +53,28 @@ def _conv_same(
 def weight_gradient(x: Expr, g: Expr, w: Expr, slid: Windows, group: int) -> Expr:
     """For every place of the kernel, the product of the outputs' gradients with the elements that it met.
 
-    One product per place was measured against one over all places laid side by side: as fast or faster, in far less memory.
+    Of three ways the one that was measured to be the fastest for such sizes.
     """
     inputs, outputs = w.size(1) or 0, (w.size(0) or 0) // group
     counts = [size_of(g, axis) for axis in range(2, g.rank)]
-    if group == 1 and _few_positions(g, outputs):
+    if inputs * slid.count <= _FEW_COLUMNS and slid.count > 1:
+        return _stacked_product(x, g, w, slid, counts, group, inputs, outputs)
+    if group == 1 and outputs >= _MANY_ROWS and _positions(g) >= _MANY_POSITIONS:
         parts = _flat_products(x, g, slid, counts, inputs, outputs)
     else:
         parts = _batched_products(x, g, slid, counts, group, inputs, outputs)
     return reshape_like(op("Concat", *parts, axis=-1) if len(parts) > 1 else parts[0], w)
+
+
+def _stacked_product(
+    x: Expr, g: Expr, w: Expr, slid: Windows, counts: list[Expr], group: int, inputs: int, outputs: int
+) -> Expr:
+    """Few inputs, as colours or one channel per group: all places side by side, in one product that is not too thin."""
+    left = reshape(g, join_sizes([size_of(g, 0), group, outputs, -1], g))
+    shape = join_sizes([size_of(g, 0), group, inputs, -1], g)
+    right = op("Concat", *(reshape(piece, shape) for piece in pieces(x, slid, counts)), axis=2)
+    found = op("ReduceSum", left @ swap_last(right), [0], keepdims=0)
+    return reshape_like(op("Transpose", reshape(found, [group * outputs, slid.count, inputs]), perm=[0, 2, 1]), w)
 
 
 def _batched_products(
@@ -75,7 +90,7 @@ def _batched_products(
 
 
 def _flat_products(x: Expr, g: Expr, slid: Windows, counts: list[Expr], inputs: int, outputs: int) -> list[Expr]:
-    """Small images with many channels: over samples and positions at once, so that no array per sample is made."""
+    """Many channels: over samples and positions at once, so that no array per sample is made."""
     order = [1, 0, *range(2, g.rank)]
     left = reshape(op("Transpose", g, perm=order), [outputs, -1])
     found = []
@@ -84,11 +99,12 @@ def _flat_products(x: Expr, g: Expr, slid: Windows, counts: list[Expr], inputs: 
     return found
 
 
-def _few_positions(g: Expr, outputs: int) -> bool:
+def _positions(g: Expr) -> int:
+    """How many places the kernel takes; many where it is not known."""
     positions = 1
     for axis in range(2, g.rank):
         positions *= g.size(axis) or 1 << 20
-    return positions < outputs
+    return positions
 
 
 def _sum_spatial(g: Expr) -> Expr:

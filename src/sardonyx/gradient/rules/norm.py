@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import onnx_ir as ir
+
 from sardonyx.build import Expr, op
 from sardonyx.gradient.shapes import cast, count_of, join_sizes, reshape, reshape_like, size_of, stretch, sum_to, where
 
@@ -31,7 +33,7 @@ def _batch_norm(
 ) -> tuple[Expr | None, ...]:  # fmt: skip
     axes = [axis for axis in range(x.rank) if axis != 1]
     if training_mode:
-        return _batch_norm_training(g, x, scale, axes, epsilon, momentum)
+        return _batch_norm_training(g, y, x, scale, axes, epsilon, momentum)
     assert g[0] is not None
     inverse = 1 / op("Sqrt", variance + epsilon)
     away = x - stretch(mean, x.rank)
@@ -43,17 +45,33 @@ def _batch_norm(
     )  # fmt: skip
 
 
+def _statistics(x: Expr, axes: Sequence[int]) -> tuple[Expr, Expr]:
+    """Mean and variance over the axes, which are dropped."""
+    mean = _mean(x, axes)
+    away = x - mean
+    return op("Squeeze", mean, list(axes)), op("ReduceMean", away * away, list(axes), keepdims=0)
+
+
 def _batch_norm_training(
-    g: tuple[Expr | None, ...], x: Expr, scale: Expr, axes: list[int], epsilon: float, momentum: float
+    g: tuple[Expr | None, ...],
+    y: tuple[Expr, ...],
+    x: Expr,
+    scale: Expr,
+    axes: list[int],
+    epsilon: float,
+    momentum: float,
 ) -> tuple[Expr | None, ...]:
-    normal, inverse = _centred(x, axes, epsilon)
+    mean, variance = (y[1], y[2]) if momentum == 0 and y[2] is not None else _statistics(x, axes)
+    inverse = 1 / op("Sqrt", variance + epsilon)
     dx = dscale = dbias = None
     if g[0] is not None:
+        away = x - stretch(mean, x.rank)
         dbias = op("ReduceSum", g[0], axes, keepdims=0)
-        dscale = op("ReduceSum", g[0] * normal, axes, keepdims=0)
+        dscale = op("ReduceSum", g[0] * away, axes, keepdims=0) * inverse
         count = count_of(x, axes, x)
-        slope = stretch(scale, x.rank) * inverse
-        dx = slope * (g[0] - stretch(dbias / count, x.rank) - normal * stretch(dscale / count, x.rank))
+        slope = scale * inverse
+        tilt, shift = dscale * slope * inverse / count, dbias * slope / count
+        dx = g[0] * stretch(slope, x.rank) - (away * stretch(tilt, x.rank) + stretch(shift, x.rank))
     # Running statistics: momentum times the old, the rest from this batch.
     share = (1 - momentum) / count_of(x, axes, x)
     for index, part in ((1, share), (2, 2 * share * (x - _mean(x, axes)))):
@@ -67,10 +85,14 @@ def _batch_norm_training(
 
 def _layer_norm(
     g: tuple[Expr | None, ...], y: tuple[Expr, ...], x: Expr, scale: Expr, bias: Expr | None,
-    *, axis: int, epsilon: float,
+    *, axis: int, epsilon: float, at: Any,
 ) -> tuple[Expr | None, ...]:  # fmt: skip
     axes = list(range(axis % x.rank, x.rank))
-    normal, inverse = _centred(x, axes, epsilon)
+    if x.dtype == ir.DataType.FLOAT:  # the node gives both in single precision
+        inverse = at.output(2)
+        normal = (x - at.output(1)) * inverse
+    else:
+        normal, inverse = _centred(x, axes, epsilon)
     dx = dscale = dbias = None
     if g[0] is not None:
         dx = _through_norm(g[0] * scale, normal, inverse, axes)

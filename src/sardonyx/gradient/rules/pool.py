@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import onnx_ir as ir
+
 from sardonyx.build import Expr, op
 from sardonyx.gradient.shapes import (
+    cast,
     count_of,
     expand_like,
     join_sizes,
@@ -17,7 +21,7 @@ from sardonyx.gradient.shapes import (
     size_of,
     where,
 )
-from sardonyx.gradient.windows import Windows, fold, ones, padded_same, pieces, spread, windows
+from sardonyx.gradient.windows import Windows, fold, ones, padded_same, pieces, repeated, spread, windows
 
 Sizes = Sequence[int] | None
 
@@ -31,6 +35,8 @@ def _max_pool(
     slid = windows(x, kernel_shape, strides, dilations, pads, auto_pad)
     if slid is None or ceil_mode:
         return _max_pool_by_indices(g[0], x, at)
+    if slid.tiles and x.dtype == ir.DataType.FLOAT:
+        return _max_of_tiles(g[0], y[0], x, slid)
     counts = [size_of(y[0], axis) for axis in range(2, x.rank)]
     source = _padded_low(x, slid) if any(slid.pads) else x
     bare = Windows(slid.kernel, slid.strides, slid.dilations, *((0,) * len(slid.kernel),) * 2)
@@ -42,6 +48,28 @@ def _max_pool(
         parts.append(refined(where(hit if taken is None else hit & ~taken, g[0], 0), y[0]))
         taken = hit if taken is None else taken | hit
     return fold(parts, slid, x)
+
+
+def _max_of_tiles(g: Expr, y: Expr, x: Expr, slid: Windows) -> Expr:
+    """Windows side by side: each is laid over its maximum, which was measured to be several times as fast as cutting it up.
+
+    Of equal elements the first gets the gradient: they are numbered from the back, and the largest number counts.
+    """
+    kernel, axes = list(slid.kernel), list(range(2, x.rank))
+    known = [x.size(axis) for axis in axes]
+    whole = all(size is not None and size % k == 0 for size, k in zip(known, kernel, strict=True))
+    ends = op("Mul", op("Shape", y, start=2), kernel) if not whole else None
+    source = x if ends is None else op("Slice", x, [0] * len(axes), ends, axes)
+    numbers = x.build.constant(np.arange(slid.count, 0, -1).reshape(1, 1, *kernel), x.dtype)
+    tiled = op("Tile", numbers, join_sizes([1, 1, *(size_of(y, axis) for axis in axes)], x))
+    highest = refined(repeated(y, kernel), source)
+    hits = cast(source.equals(highest), x) * tiled
+    first = op("MaxPool", hits, kernel_shape=kernel, strides=kernel)
+    found = cast(hits.equals(refined(repeated(first, kernel), hits)), x) * refined(repeated(g, kernel), hits)
+    if ends is None:
+        return refined(found, x)
+    pads = op("Concat", x.build.constant([0] * len(axes)), op("Sub", op("Shape", x, start=2), ends), axis=0)
+    return refined(op("Pad", found, pads, x._alike(0), axes), x)
 
 
 def _padded_low(x: Expr, slid: Windows) -> Expr:

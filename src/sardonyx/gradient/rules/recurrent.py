@@ -1,247 +1,173 @@
-"""RNN, GRU and LSTM written as a Scan over time, whose gradient is the engine's; what needs no loop stays outside it."""
+"""RNN, GRU and LSTM. The gradient of a plain LSTM keeps only what must wait for the next step inside the loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
-from sardonyx.build import Expr, op
-from sardonyx.errors import NoGradient
+from sardonyx.build import Expr, op, ops
+from sardonyx.gradient.cells import gru, lstm, rnn
 from sardonyx.gradient.loops import scan
-from sardonyx.gradient.shapes import INT64, full, join_sizes, size_of, split, swap_last, where
+from sardonyx.gradient.shapes import full, join_sizes, refined, reshape, reshape_like, size_of, swap_last, zeros_like
 
-Activation = Callable[[Expr], Expr]
-
-# Name to function of x, alpha and beta, with the defaults that ONNX gives the two.
-_ACTIVATIONS: dict[str, tuple[Callable[[Expr, float, float], Expr], float, float]] = {
-    "relu": (lambda x, a, b: op("Relu", x), 0, 0),
-    "tanh": (lambda x, a, b: op("Tanh", x), 0, 0),
-    "sigmoid": (lambda x, a, b: op("Sigmoid", x), 0, 0),
-    "affine": (lambda x, a, b: a * x + b, 1, 0),
-    "leakyrelu": (lambda x, a, b: op("LeakyRelu", x, alpha=a), 0.01, 0),
-    "thresholdedrelu": (lambda x, a, b: op("ThresholdedRelu", x, alpha=a), 1, 0),
-    "scaledtanh": (lambda x, a, b: a * op("Tanh", b * x), 1, 1),
-    "hardsigmoid": (lambda x, a, b: op("HardSigmoid", x, alpha=a, beta=b), 0.2, 0.5),
-    "elu": (lambda x, a, b: op("Elu", x, alpha=a), 1, 0),
-    "softsign": (lambda x, a, b: op("Softsign", x), 0, 0),
-    "softplus": (lambda x, a, b: op("Softplus", x), 0, 0),
-}
-
-
-def _activations(
-    names: Sequence[str], alphas: Sequence[float] | None, betas: Sequence[float] | None
-) -> list[Activation]:
-    given_alpha, given_beta = iter(alphas or ()), iter(betas or ())
-    found: list[Activation] = []
-    for name in names:
-        if name.lower() not in _ACTIVATIONS:
-            raise NoGradient(f"the recurrent activation '{name}' is unknown", hint=f"known: {', '.join(_ACTIVATIONS)}")
-        function, a, b = _ACTIVATIONS[name.lower()]
-        alpha, beta = next(given_alpha, a) if a else a, next(given_beta, b) if b else b
-        found.append(partial(_activate, function, alpha, beta))
-    return found
-
-
-def _activate(function: Callable[[Expr, float, float], Expr], alpha: float, beta: float, x: Expr) -> Expr:
-    return function(x, alpha, beta)
-
-
-def _clipped(x: Expr, clip: float | None) -> Expr:
-    return op("Clip", x, x._alike(-clip), x._alike(clip)) if clip else x
-
-
-def _direction(tensor: Expr | None, index: int) -> Expr | None:
-    return None if tensor is None else op("Squeeze", op("Slice", tensor, [index], [index + 1], [0]), [0])
-
-
-class _Layer:
-    """One recurrent layer: its sizes, and how every direction of it is unrolled."""
-
-    def __init__(self, x: Expr, r: Expr, lengths: Expr | None, direction: str, layout: int) -> None:
-        self.x = op("Transpose", x, perm=[1, 0, 2]) if layout else x
-        self.lengths = lengths
-        self.layout = layout
-        self.hidden = r.size(2)
-        assert self.hidden is not None, "the hidden size of a recurrent layer is known"
-        self.directions = ["forward", "reverse"] if direction == "bidirectional" else [direction]
-
-    def first(self, given: Expr | None, index: int) -> Expr:
-        """The state before the first step: as given, or zeros."""
-        if given is not None:
-            turned = op("Transpose", given, perm=[1, 0, 2]) if self.layout else given
-            found = _direction(turned, index)
-            assert found is not None
-            if self.x.shape is not None:
-                found.value.shape = ir.Shape([self.x.shape[1], self.hidden or 0])
-            return found
-        zeros = full(join_sizes([size_of(self.x, 1), self.hidden or 0], self.x), 0, self.x.dtype)
-        if self.x.shape is not None:
-            zeros.value.shape = ir.Shape([self.x.shape[1], self.hidden or 0])
-        return zeros
-
-    def unroll(
-        self, way: str, gates: Expr, firsts: list[Expr], turn: Callable[[list[Expr], Expr], list[Expr]]
-    ) -> tuple[Expr, list[Expr]]:
-        """Every hidden state, in the order of time, and the last states."""
-        flip = way == "reverse" and self.lengths is not None
-        lengths = self.lengths
-        if flip:
-            gates = self._reversed(gates)
-        sequences, backwards = [gates], [way == "reverse" and not flip]
-        if lengths is not None:
-            steps = op(
-                "Range",
-                gates.build.constant(0),
-                op("Squeeze", op("Shape", gates, start=0, end=1)),
-                gates.build.constant(1),
-            )
-            sequences, backwards = [gates, steps], [False, False]
-            column = op("Unsqueeze", op("Cast", lengths, to=int(INT64)), [1])
-
-        def step(states: list[Expr], slices: list[Expr]) -> tuple[list[Expr], list[Expr]]:
-            new = turn(states, slices[0])
-            if lengths is None:
-                return new, [new[0]]
-            live = slices[1] < column
-            return [where(live, a, b) for a, b in zip(new, states, strict=True)], [where(live, new[0], 0)]
-
-        finals, stacked = scan(gates.build, firsts, sequences, step, backwards=backwards, out_backwards=[backwards[0]])
-        return (self._reversed(stacked[0]) if flip else stacked[0]), finals
-
-    def _reversed(self, x: Expr) -> Expr:
-        assert self.lengths is not None
-        return op("ReverseSequence", x, op("Cast", self.lengths, to=int(INT64)), time_axis=0, batch_axis=1)
-
-    def answers(self, hidden: list[Expr], lasts: list[list[Expr]]) -> tuple[Expr, ...]:
-        """Y and the last states, in the layout of the operator."""
-        axis = 2 if self.layout else 1
-        y = _joined([op("Unsqueeze", h, [1]) for h in hidden], 1)
-        outputs = [op("Transpose", y, perm=[2, 0, 1, 3]) if self.layout else y]
-        for states in lasts:
-            outputs.append(_joined([op("Unsqueeze", s, [axis - 1]) for s in states], axis - 1))
-        return tuple(outputs)
-
-
-def _joined(parts: list[Expr], axis: int) -> Expr:
-    return op("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
-
-
-def _halves(bias: Expr | None, count: int, hidden: int) -> list[Expr | None]:
-    """The biases of the inputs' and of the states' products."""
-    if bias is None:
-        return [None, None]
-    return list(split(bias, [bias.build.constant([count * hidden])] * 2, 0))
-
-
-def _plus(x: Expr, bias: Expr | None) -> Expr:
-    return x if bias is None else x + bias
-
-
-def _parts(x: Expr, count: int, hidden: int) -> list[Expr]:
-    return split(x, [x.build.constant(np.array([hidden]))] * count, -1)
-
-
-def _weights(w: Expr | None) -> Expr:
-    assert w is not None
-    return swap_last(w)
-
-
-def _rnn(
-    x: Expr, w: Expr, r: Expr, b: Expr | None, lengths: Expr | None, first: Expr | None, *, activations: Any,
-    activation_alpha: Any, activation_beta: Any, clip: float | None, direction: str, layout: int,
-) -> tuple[Expr, ...]:  # fmt: skip
-    layer = _Layer(x, r, lengths, direction, layout)
-    names = activations or ["Tanh"] * len(layer.directions)
-    functions = _activations(names, activation_alpha, activation_beta)
-    hidden, lasts = [], []
-    for index, way in enumerate(layer.directions):
-        wb, rb = _halves(_direction(b, index), 1, layer.hidden or 0)
-        gates = _plus(_plus(layer.x @ _weights(_direction(w, index)), wb), rb)
-        recur, f = _weights(_direction(r, index)), functions[index]
-
-        def turn(states: list[Expr], a: Expr, recur: Expr = recur, f: Activation = f) -> list[Expr]:
-            return [f(_clipped(a + states[0] @ recur, clip))]
-
-        ys, finals = layer.unroll(way, gates, [layer.first(first, index)], turn)
-        hidden.append(ys)
-        lasts.append(finals[0])
-    return layer.answers(hidden, [lasts])
-
-
-def _gru(
-    x: Expr, w: Expr, r: Expr, b: Expr | None, lengths: Expr | None, first: Expr | None, *, activations: Any,
-    activation_alpha: Any, activation_beta: Any, clip: float | None, direction: str, layout: int, linear_before_reset: int,
-) -> tuple[Expr, ...]:  # fmt: skip
-    layer = _Layer(x, r, lengths, direction, layout)
-    n = layer.hidden or 0
-    functions = _activations(
-        activations or ["Sigmoid", "Tanh"] * len(layer.directions), activation_alpha, activation_beta
-    )
-    hidden, lasts = [], []
-    for index, way in enumerate(layer.directions):
-        wb, rb = _halves(_direction(b, index), 3, n)
-        gates = _plus(layer.x @ _weights(_direction(w, index)), wb)
-        recur = _weights(_direction(r, index))
-        both, third = split(recur, [x.build.constant([2 * n]), x.build.constant([n])], -1)
-        bias = [None, None] if rb is None else split(rb, [x.build.constant([2 * n]), x.build.constant([n])], 0)
-        f, g = functions[2 * index : 2 * index + 2]
-
-        def turn(
-            states: list[Expr], a: Expr, both: Expr = both, third: Expr = third, bias: Any = bias, f: Activation = f,
-            g: Activation = g,
-        ) -> list[Expr]:  # fmt: skip
-            (h,) = states
-            az, ar, an = _parts(a, 3, n)
-            bz, br = _parts(_plus(h @ both, bias[0]), 2, n)
-            z, reset = f(_clipped(az + bz, clip)), f(_clipped(ar + br, clip))
-            inner = reset * _plus(h @ third, bias[1]) if linear_before_reset else _plus((reset * h) @ third, bias[1])
-            return [(1 - z) * g(_clipped(an + inner, clip)) + z * h]
-
-        ys, finals = layer.unroll(way, gates, [layer.first(first, index)], turn)
-        hidden.append(ys)
-        lasts.append(finals[0])
-    return layer.answers(hidden, [lasts])
+_PLAIN = ["sigmoid", "tanh", "tanh"]
 
 
 def _lstm(
-    x: Expr, w: Expr, r: Expr, b: Expr | None, lengths: Expr | None, first: Expr | None, cell: Expr | None,
-    peephole: Expr | None, *, activations: Any, activation_alpha: Any, activation_beta: Any, clip: float | None,
-    direction: str, layout: int, input_forget: int,
-) -> tuple[Expr, ...]:  # fmt: skip
-    layer = _Layer(x, r, lengths, direction, layout)
-    n = layer.hidden or 0
-    names = activations or ["Sigmoid", "Tanh", "Tanh"] * len(layer.directions)
-    functions = _activations(names, activation_alpha, activation_beta)
-    hidden, lasts, cells = [], [], []
-    for index, way in enumerate(layer.directions):
-        wb, rb = _halves(_direction(b, index), 4, n)
-        gates = _plus(_plus(layer.x @ _weights(_direction(w, index)), wb), rb)
-        recur = _weights(_direction(r, index))
-        looks = None if peephole is None else _parts(_direction(peephole, index) or x, 3, n)
-        f, g, out = functions[3 * index : 3 * index + 3]
+    g: tuple[Expr | None, ...], y: Any, x: Expr, w: Expr, r: Expr, b: Expr | None, lengths: Expr | None, first: Expr | None,
+    cell: Expr | None, peephole: Expr | None, *, activations: Any, activation_alpha: Any, activation_beta: Any,
+    clip: float | None, direction: str, layout: int, input_forget: int, at: Any,
+) -> Any:  # fmt: skip
+    names = [name.lower() for name in activations or ()]
+    plain = all(name == _PLAIN[index % 3] for index, name in enumerate(names))
+    if not plain or lengths is not None or peephole is not None or clip or layout or input_forget or w.size(2) is None:
+        return at.through(
+            lambda: lstm(
+                x, w, r, b, lengths, first, cell, peephole, activations=activations, activation_alpha=activation_alpha,
+                activation_beta=activation_beta, clip=clip, direction=direction, layout=layout, input_forget=input_forget,
+            ), g,
+        )  # fmt: skip
+    ways = ["forward", "reverse"] if direction == "bidirectional" else [direction]
+    walked = [_Way(index, way == "reverse", x, w, r, b, first, cell).walked() for index, way in enumerate(ways)]
+    outputs = [_joined([op("Unsqueeze", way.hidden, [1]) for way in walked], 1)]
+    outputs += [_joined([op("Unsqueeze", way.last[i], [0]) for way in walked], 0) for i in range(2)]
+    for index, part in enumerate(outputs):
+        at.replace(index, part)
+    dx, *rest = zip(*(way.gradients(g) for way in walked), strict=True)
+    dw, dr, db, dh, dc = (_joined(parts, 0) for parts in rest)
+    return op("Sum", *dx) if len(dx) > 1 else dx[0], dw, dr, db, None, dh, dc, None
 
-        def turn(
-            states: list[Expr], a: Expr, recur: Expr = recur, looks: Any = looks, f: Activation = f, g: Activation = g,
-            out: Activation = out,
-        ) -> list[Expr]:  # fmt: skip
+
+def _joined(parts: Sequence[Expr], axis: int) -> Expr:
+    return op("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One direction of a plain LSTM, with all of the node's inputs."""
+
+    index: int
+    backwards: bool
+    x: Expr
+    w: Expr
+    r: Expr
+    b: Expr | None
+    first: Expr | None
+    cell: Expr | None
+
+    @property
+    def hidden(self) -> int:
+        return self.r.size(2) or 0
+
+    @property
+    def inputs(self) -> int:
+        return self.w.size(2) or 0
+
+    def walked(self) -> _Walked:
+        """The layer once more, as a loop that keeps what its gradient needs; the operator itself gives hidden states alone."""
+        hidden, recur = self.hidden, swap_last(self.own(self.r, 0))
+
+        def step(states: list[Expr], now: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             h, c = states
-            ai, ao, af, ac = _parts(a + h @ recur, 4, n)
-            i = f(_clipped(ai if looks is None else ai + looks[0] * c, clip))
-            forget = 1 - i if input_forget else f(_clipped(af if looks is None else af + looks[2] * c, clip))
-            new = forget * c + i * g(_clipped(ac, clip))
-            o = f(_clipped(ao if looks is None else ao + looks[1] * new, clip))
-            return [o * out(new), new]
+            gates, candidates = ops(2, "Split", op("Gemm", h, recur, now[0]), [3 * hidden, hidden], axis=1)
+            open_gates, u = op("Sigmoid", gates), op("Tanh", candidates)
+            i, o, f = ops(3, "Split", open_gates, [hidden] * 3, axis=1)
+            new = f * c + i * u
+            bent = op("Tanh", new)
+            return [o * bent, new], [h, c, open_gates, u, bent]
 
-        firsts = [layer.first(first, index), layer.first(cell, index)]
-        ys, finals = layer.unroll(way, gates, firsts, turn)
-        hidden.append(ys)
-        lasts.append(finals[0])
-        cells.append(finals[1])
-    return layer.answers(hidden, [lasts, cells])
+        states, kept = scan(
+            self.x.build, [self._first(self.first), self._first(self.cell)], [self._input_gates()], step,
+            backwards=[self.backwards], out_backwards=[self.backwards] * 5,
+        )  # fmt: skip
+        return _Walked(self, states, *kept)
+
+    def _input_gates(self) -> Expr:
+        """What the inputs add to the gates of every step, by one product."""
+        bias = None
+        if self.b is not None:
+            halves = ops(2, "Split", self.own(self.b, 0), [4 * self.hidden] * 2, axis=0)
+            bias = halves[0] + halves[1]
+        product = op("Gemm", reshape(self.x, [-1, self.inputs]), self.own(self.w, 0), bias, transB=1)
+        gates = reshape(product, join_sizes([size_of(self.x, 0), size_of(self.x, 1), 4 * self.hidden], self.x))
+        if self.x.shape is not None:
+            gates.value.shape = ir.Shape([*self.x.shape[:2], 4 * self.hidden])
+        return gates
+
+    def own(self, tensor: Expr, axis: int) -> Expr:
+        """What belongs to this direction."""
+        if tensor.size(axis) != 1:
+            tensor = op("Slice", tensor, [self.index], [self.index + 1], [axis])
+        return op("Squeeze", tensor, [axis])
+
+    def _first(self, given: Expr | None) -> Expr:
+        sizes = join_sizes([size_of(self.x, 1), self.hidden], self.x)
+        found = full(sizes, 0, self.x.dtype) if given is None else self.own(given, 0)
+        if self.x.shape is not None:
+            found.value.shape = ir.Shape([self.x.shape[1], self.hidden])
+        return found
 
 
-EXPANSIONS: dict[str, Any] = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
+@dataclass(frozen=True)
+class _Walked:
+    """What a direction passed through: the states before each step, the gates, the candidates, and the bent cells."""
+
+    way: _Way
+    last: list[Expr]
+    h: Expr
+    c: Expr
+    gates: Expr
+    u: Expr
+    bent: Expr
+
+    @property
+    def hidden(self) -> Expr:
+        """The states after each step."""
+        edge = op("Unsqueeze", self.last[0], [0])
+        if self.way.backwards:
+            return refined(op("Concat", edge, op("Slice", self.h, [0], [-1], [0]), axis=0), self.h)
+        return refined(op("Concat", op("Slice", self.h, [1], [1 << 31], [0]), edge, axis=0), self.h)
+
+    def gradients(self, g: tuple[Expr | None, ...]) -> tuple[Expr, ...]:
+        """Of x, and with the axis of directions of w, r, b and the first states."""
+        way, hidden, (u, bent) = self.way, self.way.hidden, (self.u, self.bent)
+        i, o, f = ops(3, "Split", self.gates, [hidden] * 3, axis=2)
+        di, do, df = ops(3, "Split", self.gates * (1 - self.gates), [hidden] * 3, axis=2)
+        slopes = op("Concat", u * di, bent * do, self.c * df, i * (1 - u * u), axis=2)
+        states, da = self._walk_back(g, [slopes, o * (1 - bent * bent), f])
+        rows = reshape(da, [-1, 4 * hidden])
+        seen = op("Concat", reshape(way.x, [-1, way.inputs]), reshape(self.h, [-1, hidden]), axis=1)
+        dw, dr = ops(2, "Split", op("Gemm", rows, seen, transA=1), [way.inputs, hidden], axis=1)
+        half = op("ReduceSum", rows, [0], keepdims=0)
+        dx = reshape_like(op("Gemm", rows, way.own(way.w, 0)), way.x)
+        parts = (dw, dr, op("Concat", half, half, axis=0), *states)
+        return dx, *(op("Unsqueeze", part, [0]) for part in parts)
+
+    def _walk_back(self, g: tuple[Expr | None, ...], known: list[Expr]) -> tuple[list[Expr], Expr]:
+        """From the last step to the first: the gradients of the first states, and of the gates of every step."""
+        own, like = self.way.own, self.last[0]
+        last = [zeros_like(like) if part is None else refined(own(part, 0), like) for part in g[1:]]
+        given = [] if g[0] is None else [own(g[0], 1)]
+        recur = own(self.way.r, 0)
+
+        def step(states: list[Expr], now: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+            (dh, dc), (slopes, through_cell, f) = states, now[:3]
+            dh = dh + now[3] if given else dh
+            dc = dc + dh * through_cell
+            da = op("Concat", dc, dh, dc, dc, axis=1) * slopes
+            return [da @ recur, dc * f], [da]
+
+        sequences = [*known, *given]
+        backwards = not self.way.backwards
+        states, [da] = scan(
+            like.build, last, sequences, step, backwards=[backwards] * len(sequences), out_backwards=[backwards]
+        )
+        return states, da
+
+
+RULES: dict[str, Any] = {"LSTM": _lstm}
+
+EXPANSIONS: dict[str, Any] = {"RNN": rnn, "GRU": gru}

@@ -45,34 +45,49 @@ def _split(g: tuple[Expr | None, ...], y: tuple[Expr, ...], x: Expr, sizes: Expr
 def _slice(
     g: Expr, y: Expr, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
 ) -> Expr:
-    before = _static_start(x, starts, axes, steps)
-    if before is None:
+    taken = _static_steps(x, starts, axes, steps)
+    if taken is None:
         return scatter_add(g, op("Slice", iota_like(x), starts, ends, axes, steps), x)
+    for axis, (_, step) in taken.items():
+        if step > 1:
+            g = _apart(g, axis, step)
     after = [
         op("Sub", op("Sub", size_of(x, axis), size_of(g, axis)), [start]) if x.size(axis) is None or g.size(axis) is None
         else (x.size(axis) or 0) - (g.size(axis) or 0) - start
-        for axis, start in before.items()
+        for axis, (start, _) in taken.items()
     ]  # fmt: skip
-    pads = join_sizes([*before.values(), *after], g)
-    return op("Pad", g, pads, g._alike(0), list(before))
+    pads = join_sizes([*(start for start, _ in taken.values()), *after], g)
+    # What was put behind the last element may lie beyond the end: such a pad is below zero, and cuts.
+    return op("Pad", g, pads, g._alike(0), list(taken))
 
 
-def _static_start(x: Expr, starts: Expr, axes: Expr | None, steps: Expr | None) -> dict[int, int] | None:
-    """Axis to start of a slice that takes every element between, or None where that is not known or not so."""
+def _apart(g: Expr, axis: int, step: int) -> Expr:
+    """The elements along an axis with zeros behind each, so that they lie `step` apart."""
+    sizes = [size_of(g, other) for other in range(g.rank)]
+    count = g.size(axis)
+    sizes[axis] = g.build.constant([count * step]) if count is not None else sizes[axis] * step
+    wide = op("Pad", op("Unsqueeze", g, [axis + 1]), [0, step - 1], g._alike(0), [axis + 1])
+    return reshape(wide, join_sizes(sizes, g))
+
+
+def _static_steps(x: Expr, starts: Expr, axes: Expr | None, steps: Expr | None) -> dict[int, tuple[int, int]] | None:
+    """Axis to start and step of a slice that goes forward, or None where that is not known or not so."""
     begin = starts.constant
     chosen = range(x.rank) if axes is None else axes.constant
-    stride: Any = 1 if steps is None else steps.constant
-    if begin is None or chosen is None or stride is None or np.any(np.asarray(stride) != 1):
+    strides: Any = [1] * x.rank if steps is None else steps.constant
+    if begin is None or chosen is None or strides is None or np.any(np.asarray(strides) < 1):
         return None
     found = {}
-    for axis, start in zip(np.ravel(np.asarray(chosen)).tolist(), np.ravel(begin).tolist(), strict=False):
+    for axis, start, step in zip(
+        np.ravel(np.asarray(chosen)).tolist(), np.ravel(begin).tolist(), strides, strict=False
+    ):
         size = x.size(axis)
         if start < 0 and size is None:
             return None
         # Beyond the end the slice is empty, and with an unknown size only the run can tell.
         if size is not None:
             start = min(max(start + size if start < 0 else start, 0), size)
-        found[axis % x.rank] = start
+        found[axis % x.rank] = start, int(step)
     return found
 
 
