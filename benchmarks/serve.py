@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from _serve_load import Load, alone, over_grpc, over_http
+from _serve_load import SECONDS, Load, alone, over_grpc, over_http
 from _serve_models import binary, drawn, text, write
 from _serve_servers import PEERS, ours, theirs
 

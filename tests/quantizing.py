@@ -48,6 +48,32 @@ def network(seed: int = 0, channels: int = 8, size: int = 8) -> Model:
     return _model(nodes, weights, (["n", 3, size, size], ["n", 10]))
 
 
+def swish() -> Model:
+    """A convolution with a hard swish after it, and a second one: the shape of small networks for phones."""
+    random = np.random.default_rng(0)
+    weights = [
+        _tensor("w1", random.standard_normal((16, 3, 3, 3)) / 3),
+        _tensor("w2", random.standard_normal((8, 16, 1, 1)) / 3),
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], "first", pads=[1, 1, 1, 1]),
+        helper.make_node("HardSigmoid", ["a"], ["h"], "gate", alpha=1 / 6, beta=0.5),
+        helper.make_node("Mul", ["a", "h"], ["m"], "swish"),
+        helper.make_node("Conv", ["m", "w2"], ["y"], "second"),
+    ]
+    return _model(nodes, weights, (["n", 3, 8, 8], ["n", 8, 8, 8]))
+
+
+def product(kind: str, inside: int, size: int = 3, group: int = 1) -> Model:
+    """A single Conv, MatMul or Gemm whose weights are large and mostly of one sign: what overflows where anything does."""
+    random = np.random.default_rng(0)
+    shape = {"Conv": (16, inside // group, size, size), "MatMul": (inside, 16), "Gemm": (16, inside)}[kind]
+    weight = _tensor("w", random.uniform(0.2, 1, shape) * np.where(random.random(shape) < 0.8, 1, -1))
+    options = {"Conv": {"pads": [size // 2] * 4, "group": group}, "Gemm": {"transB": 1}, "MatMul": {}}[kind]
+    shapes = (["n", inside, 6, 6], ["n", 16, 6, 6]) if kind == "Conv" else (["n", inside], ["n", 16])
+    return _model([helper.make_node(kind, ["x", "w"], ["y"], "product", **options)], [weight], shapes)
+
+
 def perceptron(width: int = 384, layers: int = 4, seed: int = 0) -> Model:
     """Wide products with Relu between: what integers make much faster on any machine with kernels for them."""
     random = np.random.default_rng(seed)

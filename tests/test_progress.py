@@ -23,6 +23,9 @@ class Recorder:
     def finish(self, handle: int) -> None:
         self.told.append(("finish", handle))
 
+    def say(self, text: str) -> None:
+        self.told.append(("say", text))
+
 
 def test_a_task_runs_without_anyone_watching() -> None:
     with progress.task("work", total=2) as advance:
@@ -52,3 +55,11 @@ def test_nothing_is_shown_after_the_block() -> None:
     with progress.task("later"):
         pass
     assert display.told == []
+
+
+def test_what_is_said_is_shown_where_somebody_watches() -> None:
+    display = Recorder()
+    progress.say("to nobody")
+    with progress.shown_on(display):
+        progress.say("converted by trace")
+    assert display.told == [("say", "converted by trace")]

@@ -14,7 +14,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 from typing import TYPE_CHECKING, Any
 
 from sardonyx.bench import bench
-from sardonyx.bundle import ship
+from sardonyx.bundle import ship, verify
 
 # A stage's package holds its verb, and importing it here binds the function over the module of the same name.
 # See docs/decisions/0002-verbs-are-functions-and-folders.md.
@@ -26,11 +26,13 @@ from sardonyx.doctor import doctor
 from sardonyx.errors import SardonyxError
 from sardonyx.inspect import inspect
 from sardonyx.optimize import optimize
+from sardonyx.package import package
 from sardonyx.quantize import quantize
 from sardonyx.report import Finding, Report
 from sardonyx.run import run
 from sardonyx.serve import serve
 from sardonyx.training import train
+from sardonyx.view import view
 
 if TYPE_CHECKING:
     from sardonyx.model import Model
@@ -54,11 +56,14 @@ __all__ = [
     "doctor",
     "inspect",
     "optimize",
+    "package",
     "quantize",
     "run",
     "serve",
     "ship",
     "train",
+    "verify",
+    "view",
 ]
 
 _LAZY = {"Model": "sardonyx.model", "Samples": "sardonyx.samples", "Signature": "sardonyx.signature"}

@@ -77,6 +77,14 @@ def check_target(path: str | Path) -> None:
     _target(path)
 
 
+def check_folder(path: str | Path, *, known_by: str = "") -> Path:
+    """The folder's path, or now what `replacing_folder` would raise after the work is done."""
+    path = _target_folder(path, known_by)
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"cannot write {path}: permission denied", hint="choose another place with -o")
+    return path
+
+
 def sync(path: Path) -> None:
     """The file's bytes are on the disk when this returns, so that a rename cannot overtake them."""
     with path.open("rb") as file:

@@ -9,11 +9,12 @@ from typing import Protocol
 
 
 class Display(Protocol):
-    """Draws tasks: `start` gives a handle that `advance` and `finish` take."""
+    """Draws tasks: `start` gives a handle that `advance` and `finish` take. `say` writes a line that stays."""
 
     def start(self, text: str, total: float | None) -> int: ...
     def advance(self, handle: int, amount: float, text: str | None) -> None: ...
     def finish(self, handle: int) -> None: ...
+    def say(self, text: str) -> None: ...
 
 
 _display: ContextVar[Display | None] = ContextVar("sardonyx_display", default=None)
@@ -41,3 +42,10 @@ def task(text: str, *, total: float | None = None) -> Iterator[Callable[..., Non
         yield lambda amount=1, text=None: display.advance(handle, amount, text)
     finally:
         display.finish(handle)
+
+
+def say(text: str) -> None:
+    """A line for whoever is watching that stays when the task is over: what a stage found."""
+    display = _display.get()
+    if display is not None:
+        display.say(text)

@@ -67,7 +67,7 @@ class Report:
         return {"verb": self.verb, "ok": self.ok, "verdict": self.verdict, **self.fields, **found}
 
     def to_json(self, *, indent: int | None = None) -> str:
-        text = json.dumps(_plain(self.to_dict()), indent=indent, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(plain(self.to_dict()), indent=indent, allow_nan=False, ensure_ascii=False)
         # A file name that is not UTF-8 must not stop the output.
         return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -214,12 +214,12 @@ def _html_table(table: Table) -> str:
     return f"<table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """`value` as strict JSON has it: non-finite floats become the words NaN, Infinity and -Infinity."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -227,5 +227,5 @@ def _plain(value: Any) -> Any:
             value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         )
     if hasattr(value, "tolist"):  # numpy scalars and arrays
-        return _plain(value.tolist())
+        return plain(value.tolist())
     return str(value)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bundling import by_hand
 from sardonyx import registry, training
 from sardonyx.cli import _contract, build, commands
 from sardonyx.errors import Interrupted
@@ -112,7 +113,7 @@ CASES: dict[str, Case] = {
     "demo": Case(
         good=("-o", "{out}", "--epochs", "1"),
         verdicts={"shipped"},
-        fields={"stages"},
+        fields={"stages", "accuracy", "verified"},
         bad={("-o", "{out}", "--epochs", "none"): "usage"},
         missing=Missing(("-o", "{out}"), "torch"),
         heavy=True,
@@ -139,6 +140,21 @@ CASES: dict[str, Case] = {
         },
         heavy=True,
     ),
+    "package": Case(
+        good=("good.onnx", "--target", "triton", "-o", "{out}"),
+        verdicts={"packaged"},
+        fields={"target", "name", "path", "files", "steps", "findings"},
+        bad={
+            **{(*words, "--target", "triton", "-o", "{out}"): code for words, code in NOT_A_MODEL.items()},
+            ("unknown.onnx", "--target", "triton", "-o", "{out}"): "runtime-refused",
+            ("good.onnx", "--target", "abacus", "-o", "{out}"): "usage",
+            ("good.onnx", "--target", "triton", "-o", "{out}", "--name", "../up"): "usage",
+            ("good.onnx", "--target", "triton", "-o", "{out}", "--image", "x:1"): "usage",
+            ("good.onnx", "--target", "kserve", "-o", "{out}", "--storage-uri", "ftp://x"): "usage",
+            ("good.onnx", "-o", "{out}"): "usage",
+        },
+        missing=Missing(("good.onnx", "--target", "kserve", "-o", "{out}"), "package"),
+    ),
     "quantize": Case(
         good=("matrix.onnx", "-o", "{out}", "--data", "rows.npz", "--time", "1"),
         verdicts={"quantized", "kept-float"},
@@ -162,6 +178,10 @@ CASES: dict[str, Case] = {
         bad={
             **NOT_A_MODEL,
             ("good.onnx", "--input", "y=1"): "bad-data",
+            ("good.onnx", "--task", "guess"): "usage",
+            ("good.onnx", "--labels", "text.onnx"): "usage",
+            ("picture.onnx", "--input", "x=text.onnx", "--task", "classify"): "bad-data",
+            ("picture.onnx", "--input", "x=picture.png", "--task", "detect"): "bad-data",
             ("good.onnx", "--provider", "abacus"): "usage",
             ("unknown.onnx",): "runtime-refused",
         },
@@ -181,10 +201,26 @@ CASES: dict[str, Case] = {
         missing=Missing(("good.onnx", "--check"), "serve"),
     ),
     "ship": Case(
-        good=("good.onnx", "-o", "{out}"),
+        good=(
+            "good.onnx",
+            "-o",
+            "{out}",
+            "--skip",
+            "optimize",
+            "--set",
+            "bench.seconds=0.02",
+            "--set",
+            "bench.cold=false",
+        ),
         verdicts={"shipped"},
         fields={"bundle", "stages"},
-        bad={("gone.onnx", "-o", "{out}"): "not-found"},
+        bad={
+            ("gone.onnx", "-o", "{out}"): "not-found",
+            ("good.onnx", "-o", "{out}", "--config", "gone.toml"): "not-found",
+            ("good.onnx", "-o", "{out}", "--skip", "quantise"): "usage",
+            ("good.onnx", "-o", "{out}", "--set", "quantize.budgets=1%"): "usage",
+            ("good.onnx", "-o", "{out}", "--set", "quantize"): "usage",
+        },
         missing=Missing(("tree.pkl", "-o", "{out}", "--trust"), "sklearn"),
         heavy=True,
         long=True,
@@ -234,6 +270,26 @@ CASES: dict[str, Case] = {
         },
         missing=Missing(("prepared", "--data", "taught.npz", "--restart", "--plot", "curve.png"), "report"),
     ),
+    "verify": Case(
+        good=("bundle",),
+        verdicts={"verified"},
+        fields={"files", "cases"},
+        failing=("tampered",),
+        bad={("gone",): "not-found", (".",): "bad-input"},
+        heavy=True,
+    ),
+    "view": Case(
+        good=("good.onnx", "-o", "{out}"),
+        verdicts={"ok"},
+        fields={"path", "nodes", "scopes", "bytes", "overlays"},
+        bad={
+            **{(*words, "-o", "{out}"): code for words, code in NOT_A_MODEL.items()},
+            ("good.onnx",): "usage",
+            ("good.onnx", "-o", "{out}", "--overlay", "moods"): "usage",
+            ("good.onnx", "-o", "{out}", "--overlay", "diff"): "usage",
+        },
+        missing=Missing(("good.onnx", "--netron"), "netron"),
+    ),
 }
 
 # The tiniest PNG: one black pixel.
@@ -263,6 +319,9 @@ def cabinet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Model.from_text(matrix.replace("OPERATOR", "MatMul")).save(folder / "matrix.onnx")
     np.savez(folder / "rows.npz", x=np.linspace(-1, 1, 48, dtype=np.float32).reshape(16, 3))
     _teachable(folder)
+    by_hand(folder / "bundle")
+    by_hand(folder / "tampered")
+    (folder / "tampered" / "model.onnx").write_bytes(b"another model")
     (folder / "picture.png").write_bytes(PIXEL)
     (folder / "text.onnx").write_text("this is no model\n" * 20)
     (folder / "empty.onnx").touch()

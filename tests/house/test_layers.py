@@ -13,7 +13,18 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "sardonyx"
 
-_STAGES_BELOW_BUNDLE = {"bench", "check", "compare", "convert", "inspect", "optimize", "quantize", "run", "sources"}
+_STAGES_BELOW_BUNDLE = {
+    "bench",
+    "check",
+    "compare",
+    "convert",
+    "inspect",
+    "optimize",
+    "quantize",
+    "run",
+    "sources",
+    "view",
+}
 
 # Each folder, and the folders that it may import. Every folder may import core, the files beside these folders.
 ALLOWED: dict[str, set[str]] = {
@@ -23,16 +34,18 @@ ALLOWED: dict[str, set[str]] = {
     "inspect": set(),
     "doctor": set(),
     "gradient": set(),
-    "training": {"gradient", "run", "sources", "convert"},
+    "training": {"gradient", "inspect", "run", "sources", "convert"},
     "bench": {"sources", "run"},
     "compare": {"sources", "run"},
     "optimize": {"sources", "compare", "bench", "run"},
+    "view": {"inspect", "compare", "bench", "run"},
     "quantize": {"run", "compare", "bench"},
     "convert": {"sources", "compare", "run", "check", "bench"},
     "serve": {"run", "compare"},
+    "package": {"run", "serve"},
     "bundle": _STAGES_BELOW_BUNDLE,
     "demo": _STAGES_BELOW_BUNDLE | {"bundle"},
-    "cli": _STAGES_BELOW_BUNDLE | {"bundle", "demo", "doctor", "serve", "training"},
+    "cli": _STAGES_BELOW_BUNDLE | {"bundle", "demo", "doctor", "package", "serve", "training"},
 }
 
 # What core may import besides the standard library, anywhere, and what only inside a function of one file.
@@ -60,8 +73,11 @@ PLUGIN_FOLDERS = (
     "gradient/rules",
     "optimize/passes",
     "optimize/candidates",
+    "package",
     "quantize/calibrators",
     "quantize/schemes",
+    "run/heads",
+    "view/overlays",
 )
 
 # The package's own doors, which lead to every stage.

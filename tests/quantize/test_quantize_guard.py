@@ -8,10 +8,12 @@ import onnx_ir as ir
 import pytest
 
 import quantizing
+from sardonyx.bench.ratio import Ratio
 from sardonyx.model import Model
 from sardonyx.quantize import guard as guards
-from sardonyx.quantize.evaluate import Judge, Reference
-from sardonyx.quantize.guard import Guard
+from sardonyx.quantize.candidates import Candidate
+from sardonyx.quantize.evaluate import Judge, Reference, Score
+from sardonyx.quantize.guard import Guard, Ruling
 from sardonyx.quantize.metric import UNLABELLED, Budget
 from sardonyx.quantize.prepare import copied, prepared
 from sardonyx.quantize.qdq import quantizable
@@ -153,6 +155,34 @@ def test_a_search_among_faults_finds_nothing(subject: Subject, monkeypatch: pyte
     assert search.run(["fake"], guard(subject)) is None
     reasons = {item.name: item.to_dict()["reason"] for item in search.candidates}
     assert reasons == {"ruined": guards.ACCURACY, "slowed": guards.SLOWER}
+
+
+class _Rulings:
+    """A guard whose rulings are known: how many times faster each variant is, none where it loses the metric."""
+
+    def __init__(self, found: dict[str, float | None]) -> None:
+        self.found, self.heard = found, []
+
+    def rule(self, variant: Variant, *, seconds: float) -> Ruling:  # noqa: ARG002
+        self.heard.append(variant.name)
+        ratio = self.found[variant.name]
+        score = Score(1.0, 1.0, 0.0, 0.0, 0.0)
+        return Ruling(score, None, guards.ACCURACY) if ratio is None else Ruling(score, Ratio(ratio, ratio, ratio))
+
+
+def test_the_fastest_that_passes_is_kept_though_screening_preferred_another(subject: Subject) -> None:
+    session = Session(subject.model, SETTINGS)
+    search = Search(subject, JUDGE, Reference.of(session, subject.calibration), session, {}, 8.0)
+    screened = {"lucky": 1.6, "ruined": 1.5, "steady": 1.4, "slow": 1.1}
+    search.candidates = [
+        Candidate(name, "x", Variant(name, "x", subject.model), ratio=Ratio(ratio, ratio, ratio))
+        for name, ratio in screened.items()
+    ]
+    guard = _Rulings({"lucky": 1.2, "ruined": None, "steady": 1.4, "slow": 1.1})
+    winner = search._hear(guard)  # type: ignore[arg-type]
+    assert winner is not None
+    assert winner.name == "steady"
+    assert guard.heard == ["lucky", "ruined", "steady"]
 
 
 def test_the_sensitive_node_is_the_one_left_in_float() -> None:

@@ -13,7 +13,7 @@ from sardonyx.quantize.calibrate import histograms
 from sardonyx.quantize.fusion import optimized, unfused
 from sardonyx.quantize.prepare import prepared
 from sardonyx.quantize.qdq import quantizable, with_qdq
-from sardonyx.quantize.steps import Plan, activation_step, rounded, weight_step
+from sardonyx.quantize.steps import Plan, Step, activation_step, rounded, weight_step
 from sardonyx.quantize.subject import Subject
 from sardonyx.run.session import Session, Settings
 from sardonyx.samples import Batch
@@ -59,6 +59,20 @@ def test_every_product_and_what_joins_them_becomes_an_integer_kernel() -> None:
     assert unfused(model, everything(work.model)) == frozenset()
 
 
+@pytest.mark.parametrize("activation", ["uint8", "int8"])
+def test_a_hard_sigmoid_becomes_a_sum_of_integers_that_cuts_itself_off(activation: str) -> None:
+    images = 2 * quantizing.images()
+    work = subject(quantizing.swish(), images)
+    model = work.built(Plan(everything(work.model), activation, reduce_range=True))
+    real = Session(work.model, SETTINGS)({"x": images})["y"]
+    found = Session(model, SETTINGS)({"x": images})["y"]
+    assert np.abs(found - real).max() < 0.03 * np.abs(real).max()
+    without = Session(work.built(Plan(everything(work.model) - {"gate"}, activation, reduce_range=True)), SETTINGS)
+    assert np.abs(found - real).mean() < 1.5 * np.abs(without({"x": images})["y"] - real).mean()
+    assert "HardSigmoid" not in kinds(model)
+    assert activation == "int8" or kinds(model)["QLinearAdd"] == 1
+
+
 def test_a_node_that_is_left_out_computes_in_float_though_its_neighbours_do_not() -> None:
     """onnxruntime quantises the weights of a float Conv between integers by itself; the shield keeps it from doing so."""
     work = subject(quantizing.network(), quantizing.images())
@@ -89,24 +103,50 @@ def test_inputs_and_outputs_keep_their_names_and_types() -> None:
     assert model.signature == work.model.signature
 
 
-def test_reduced_weights_use_seven_bits_and_full_ones_eight() -> None:
-    weight = np.random.default_rng(0).standard_normal((6, 40)).astype(np.float32)
-    for reduced, most in ((True, 64), (False, 127)):
-        plan = Plan(frozenset(), reduce_range=reduced)
-        integers = rounded(weight, weight_step(weight, 0, plan)).astype(int)
-        assert most - 16 < np.abs(integers).max() <= most
+def test_two_reduced_products_of_any_value_fit_sixteen_bits_and_full_ones_do_not() -> None:
+    weight = np.random.default_rng(0).standard_normal((6, 5, 3, 3)).astype(np.float32)
+    weight[0] = 1  # the worst there is: all as large as the largest
+    for reduced in (True, False):
+        step = weight_step(weight, 0, Plan(frozenset(), reduce_range=reduced), (0, 2, 3, 1))
+        integers = rounded(weight, step).astype(int)
+        rows = np.pad(integers.transpose(0, 2, 3, 1).reshape(6, 45), ((0, 0), (0, 1)))
+        pairs = 255 * np.abs(rows[:, 0::2] + rows[:, 1::2])
+        assert bool(pairs.max() <= np.iinfo(np.int16).max) is reduced
 
 
-def test_two_reduced_products_of_any_value_fit_sixteen_bits() -> None:
-    assert 2 * 255 * 64 <= np.iinfo(np.int16).max < 2 * 255 * 127
+KERNELS = {
+    "convolution": ("Conv", 8), "of odd channels": ("Conv", 5), "of points": ("Conv", 32, 1), "of groups": ("Conv", 16, 3, 4),
+    "of single channels": ("Conv", 16, 3, 16), "product": ("MatMul", 64), "of odd length": ("MatMul", 63), "gemm": ("Gemm", 64),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", KERNELS)
+def test_reduced_weights_overflow_no_kernel_even_at_the_largest_inputs(case: str) -> None:
+    model = quantizing.product(*KERNELS[case])
+    ones = np.ones([2, *(size for size in model.signature.inputs[0].shape[1:])], np.float32)
+    work = subject(model, ones)
+    quantized = work.built(Plan(everything(work.model), reduce_range=True))
+    exact = Session(quantized, Settings(threads=1, optimize=False))({"x": ones})["y"]
+    assert np.abs(Session(quantized, SETTINGS)({"x": ones})["y"] - exact).max() < 1e-3 * np.abs(exact).max()
+
+
+def test_reduced_weights_are_closer_than_seven_bits_bring_them() -> None:
+    weight = np.random.default_rng(0).standard_normal((8, 256)).astype(np.float32)
+
+    def error(step: Step) -> float:
+        return float(((rounded(weight, step) * step.scale[:, None] - weight) ** 2).sum())
+
+    widest = (np.abs(weight).max(axis=1) / 64).astype(np.float32)
+    seven = Step(widest, np.zeros(8, np.int8), 0, 64)
+    assert error(weight_step(weight, 0, Plan(frozenset(), reduce_range=True), (0, 1))) < 0.6 * error(seven)
 
 
 def test_each_channel_has_a_scale_of_its_own() -> None:
     weight = np.stack([np.linspace(-1, 1, 50), np.linspace(-100, 100, 50)]).astype(np.float32)
-    step = weight_step(weight, 0, Plan(frozenset()))
+    step = weight_step(weight, 0, Plan(frozenset()), (0, 1))
     back = rounded(weight, step) * step.scale[:, None]
     assert np.abs(back[0] - weight[0]).max() < 0.04
-    coarse = weight_step(weight, None, Plan(frozenset()))
+    coarse = weight_step(weight, None, Plan(frozenset()), (0, 1))
     assert np.abs(rounded(weight, coarse)[0] * coarse.scale - weight[0]).max() > 0.3
 
 

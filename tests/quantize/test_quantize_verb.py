@@ -155,6 +155,26 @@ def test_weight_only_reaches_a_gemm(scheme: str) -> None:
     assert [node.op_type for node in variant.model.ir.graph].count("MatMulNBits") == 1
 
 
+def test_dynamic_weights_come_closer_than_its_tool_brings_them_and_overflow_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sardonyx.quantize.schemes import dynamic
+
+    model, rows = prepared(quantizing.perceptron(128, 3)), quantizing.rows(32, 128)
+    subject = Subject(model, [Batch(rows)], Settings(threads=1), vnni=False)
+    real = Session(model)(rows)["y"]
+
+    def away() -> float:
+        [variant] = dynamic.variants(subject)
+        found, exact = (Session(variant.model, Settings(threads=1, optimize=on))(rows)["y"] for on in (True, False))
+        assert np.abs(found - exact).max() < 1e-3 * np.abs(exact).max()
+        return float(np.linalg.norm(found - real))
+
+    closer = away()
+    monkeypatch.setattr(dynamic, "_bring_closer", lambda *_: None)
+    assert closer < 0.9 * away()
+
+
 def test_dynamic_leaves_no_trace_of_its_tools(capfd: pytest.CaptureFixture[str]) -> None:
     subject = Subject(prepared(quantizing.network()), [], Settings(threads=1))
     (variant,) = registry.load(SCHEMES, "dynamic").variants(subject)

@@ -1,41 +1,69 @@
-"""The report as one self-contained page."""
+"""The report as one self-contained page: the verdict, the proof of it, and the graph to walk around in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from html import escape
+from typing import Any
 
-from sardonyx.report import Report
+from sardonyx import registry
+from sardonyx.bundle.markup import Markup, section, tag
+from sardonyx.bundle.story import Story
+from sardonyx.report import plain
+from sardonyx.view.overlays.error import from_ledger
+from sardonyx.view.page import fill, graph_part, source
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1d2329; --paper: #fff; --line: #d5dae0; --good: #1a7f4b; --bad: #c0322b; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e9ec; --paper: #15181c; --line: #3a424b; --good: #4cc38a; --bad: #ff7b72; }
-}
-body {
-  margin: 0 auto; padding: 2rem 1rem 4rem; max-width: 60rem;
-  font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-}
-h1 { font-size: 1.5rem; } h1 b { color: var(--good); } h1.bad b { color: var(--bad); }
-h2 { font-size: 1.1rem; margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; display: block; overflow-x: auto; }
-caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
-th, td {
-  text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; font-variant-numeric: tabular-nums;
-}
-@media print { body { max-width: none; } table { display: table; } }
-"""
+SECTIONS = "sardonyx.bundle.sections"
+# In the order of the page. The names are files of `sections`.
+ORDER = ("verdict", "variants", "tournament", "agreement", "optimisation", "guard", "ledger", "targets", "provenance")
+GRAPH_AFTER = "ledger"
 
 
-def render(summary: Report, stages: Sequence[Report]) -> str:
-    """An HTML document: the verdict on top, then every stage."""
-    title = f"{summary.fields['source']}: {summary.verdict}"
-    mark = "" if summary.ok else ' class="bad"'
-    body = "".join(report.to_html() for report in stages)
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
-        f"<h1{mark}>{escape(summary.fields['source'])}: <b>{escape(summary.verdict)}</b></h1>"
-        f"{summary.to_html()}{body}</body></html>\n"
+def render(report: Mapping[str, Any]) -> str:
+    """An HTML document of what report.json holds. Whatever is missing from the report is said to be missing."""
+    story = Story(plain(report))
+    parts = []
+    for name in ORDER:
+        parts.append(registry.load(SECTIONS, name).part(story))
+        if name == GRAPH_AFTER:
+            parts.append(_graph_section(story))
+    graph = _graph(story)
+    slots = {
+        "title": escape(f"{story.source}: {report.get('verdict')}"),
+        "style": source("page.css") + source("report.css") + (source("graph.css") if graph else ""),
+        "body": "\n".join(parts),
+        "graph": graph_part(graph, overlay=_first_overlay(graph), embedded=True) if graph else "",
+    }
+    return fill("report.html", slots)
+
+
+def _graph_section(story: Story) -> Markup:
+    if not story.inner(story.report, "graph"):
+        return section(
+            "model", "Graph", tag("p", tag("b", "Skipped. "), "The report holds no graph.", class_="skipped")
+        )
+    hint = (
+        "Click a node for its attributes, shapes and weights. Double-click a scope to open or close it. "
+        "Click into the picture first to zoom with the wheel."
     )
+    script = tag("noscript", "The graph is drawn with JavaScript, which is turned off.")
+    return section("model", "Graph", tag("p", hint, class_="hint"), tag("div", script, id="graph"))
+
+
+def _graph(story: Story) -> dict[str, Any]:
+    """The graph, with the ledger's errors laid over it unless it brings its own."""
+    graph = dict(story.inner(story.report, "graph"))
+    ledger = story.inner(story.report, "ledger")
+    if not graph:
+        return {}
+    overlays = list(graph.get("overlays") or ())
+    if ledger.get("nodes") and not any(overlay["name"] == "error" for overlay in overlays):
+        overlay = from_ledger(ledger, graph["nodes"], graph["values"])
+        if overlay.values:
+            overlays.append(overlay.to_dict())
+    return {**graph, "overlays": overlays}
+
+
+def _first_overlay(graph: Mapping[str, Any]) -> str:
+    names = [overlay["name"] for overlay in graph.get("overlays") or ()]
+    return next((name for name in ("time", "error") if name in names), "")

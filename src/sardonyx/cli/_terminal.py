@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from sardonyx import progress
+from sardonyx.report import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -102,6 +103,13 @@ class _Bars:
             task.timer.cancel()
             if self._drawn is not None and task.id is not None:
                 self._drawn.remove_task(task.id)
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            if self._drawn is not None:
+                self._drawn.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+            else:
+                sys.stderr.write(f"{visible(text)}\n")
 
     def close(self) -> None:
         if self._drawn is not None:

@@ -15,26 +15,33 @@ def ship(
     output: Annotated[Path, typer.Option("--output", "-o", help="The bundle's folder.")],
     data: Annotated[
         str | None,
-        typer.Option(help="Real inputs to compare on: .npz .npy .safetensors, a folder of images, or module:callable."),
+        typer.Option(
+            help="Real inputs, with labels if there are any: .npz .npy .safetensors, a folder of images, or module:callable."
+        ),
+    ] = None,
+    skip: Annotated[
+        list[str], typer.Option(metavar="STAGE", help="Leave out check, compare, optimize, quantize or bench.")
+    ] = [],  # noqa: B006
+    set: Annotated[
+        list[str],
+        typer.Option(metavar="STAGE.KEYWORD=VALUE", help="Tune a stage, as quantize.budget=2%. May be repeated."),
+    ] = [],  # noqa: B006
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keywords by stage, in TOML; sardonyx.toml of this folder by default."),
     ] = None,
     input: Inputs = [],  # noqa: B006
     example: Example = None,
     weights: Weights = None,
     opset: Annotated[int | None, typer.Option(help="The opset to write.")] = None,
-    route: Annotated[str, typer.Option(help="auto tries every route; or one by name.")] = "auto",
+    route: Annotated[str | None, typer.Option(help="auto tries every route; or one by name.")] = None,
     python: Python = None,
     trust: Trust = False,
 ) -> Report:
-    """Convert, check, compare and run a model, and write it to a folder together with the proof."""
+    """Take a model through every stage, and write it to a folder together with the proofs and the report."""
+    from sardonyx.bundle.settings import parsed
+
     return sardonyx.ship(
-        source,
-        output,
-        data=data,
-        inputs=input,
-        example=example,
-        weights=weights,
-        opset=opset,
-        route=route,
-        python=python,
-        trust=trust,
-    )
+        source, output, data=data, skip=skip, settings=parsed(set), config=config,
+        inputs=input, example=example, weights=weights, opset=opset, route=route, python=python, trust=trust,
+    )  # fmt: skip

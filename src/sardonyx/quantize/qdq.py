@@ -21,7 +21,11 @@ from sardonyx.signature import Array
 Range = tuple[float, float]
 
 # Operators that onnxruntime computes on 8-bit integers, each with a scale of its own.
-ARITHMETIC = frozenset(("Add", "Mul", "GlobalAveragePool", "AveragePool", "Concat", "Sigmoid", "LeakyRelu"))
+ARITHMETIC = frozenset((
+    "Add", "Mul", "GlobalAveragePool", "AveragePool", "Concat", "Sigmoid", "LeakyRelu", "HardSigmoid",
+))  # fmt: skip
+# Of these the ones with a single input that carries activations.
+_SINGLE = ("GlobalAveragePool", "AveragePool", "Sigmoid", "LeakyRelu", "HardSigmoid")
 # Operators that only move values: their result keeps the scale of what goes in.
 MOVING = frozenset(("MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze"))
 # Operators that the kernel before them swallows, where the range of the quantised result says as much.
@@ -80,6 +84,9 @@ class _Writer:
             for index, value in enumerate(node.inputs):
                 if value is not None and value in _streams(node):
                     node.replace_input_with(index, self._dequantized(value, node))
+            if node.op_type == "HardSigmoid":
+                self._saturate(node)
+                continue
             if is_weighted(node):
                 self._weigh(node)
             self._finish(node)
@@ -108,6 +115,31 @@ class _Writer:
             _named(same.outputs[0], f"{result.name}_in_float", result, "float32")
             for user, index in users:
                 user.replace_input_with(index, same.outputs[0])
+
+    def _saturate(self, node: ir.Node) -> None:
+        """Writes HardSigmoid, for which onnxruntime has no kernel on integers, as a sum, for which it has one.
+
+        clip(a x + b, 0, 1) = a clip(x + b / a, 0, 1 / a). Integers over [0, 1 / a] cut the sum off by themselves, and a is
+        in the scale by which they become real again.
+        """
+        name, result = node.outputs[0].name or "", node.outputs[0]
+        slope, shift = _flag(node, "alpha", 0.2), _flag(node, "beta", 0.5) / _flag(node, "alpha", 0.2)
+        added = activation_step(min(shift, 0.0), max(shift, 0.0), self.plan.activation)
+        other = self._stored(f"{node.name}_shift", rounded(np.asarray(shift, np.float32), added), added)
+        total = ir.node("Add", [node.inputs[0], other], name=f"{node.name}_sum")
+        _named(total.outputs[0], f"{name}_sum", result, "float32")
+        wide, unit = (activation_step(0.0, high, self.plan.activation) for high in (1 / slope, 1.0))
+        zero = self._constant(f"{name}_zero", wide.zero)
+        scales = [self._constant(f"{name}_{word}", step.scale) for word, step in (("scale_in", wide), ("scale", unit))]
+        narrow = ir.node("QuantizeLinear", [total.outputs[0], scales[0], zero], name=f"{name}_QuantizeLinear")
+        _named(narrow.outputs[0], f"{name}_quantized", result, self.plan.activation)
+        real = ir.node("DequantizeLinear", [narrow.outputs[0], scales[1], zero], name=f"{name}_DequantizeLinear")
+        self.graph.insert_after(node, [total, narrow, real])
+        self.steps[name] = unit
+        self.real[name] = _named(real.outputs[0], f"{name}_dequantized", result, "float32")
+        for use in list(result.uses()):
+            use.node.replace_input_with(use.idx, real.outputs[0])
+        self._redirect_outputs(result, real.outputs[0])
 
     def _made_by_us(self, value: ir.Value) -> bool:
         return any(value is made for made in self.real.values())
@@ -173,7 +205,7 @@ class _Writer:
         value = node.inputs[1]
         weight = _array(value)
         axis = weight_axis(node, weight) if self.plan.per_channel else None
-        step = weight_step(weight, axis, self.plan)
+        step = weight_step(weight, axis, self.plan, summed_order(node, weight))
         bias = _bias(node, weight)
         into = self._step_of(node.inputs[0])
         if bias is not None:
@@ -208,6 +240,19 @@ def weight_axis(node: ir.Node, weight: Array) -> int:
     return weight.ndim - 1
 
 
+def summed_order(node: ir.Node, weight: Array) -> tuple[int, ...] | None:
+    """The axes of the weights, the results' first, then those summed over, in the order in which onnxruntime's kernels do.
+
+    None for a depthwise convolution, whose kernel adds in 32 bits.
+    """
+    results = weight_axis(node, weight)
+    summed = [index for index in range(weight.ndim) if index != results]
+    if node.op_type != "Conv":
+        return (results, *summed)
+    depthwise = weight.shape[1] == 1 and _flag(node, "group", 1) == weight.shape[0]
+    return None if depthwise else (results, *summed[1:], summed[0])
+
+
 def _bias(node: ir.Node, weight: Array) -> Array | None:
     """The bias where it is one number per result, which is all that the kernels add."""
     tensor = constant(node.inputs[2]) if len(node.inputs) > 2 else None
@@ -236,17 +281,15 @@ def _flag(node: ir.Node, name: str, default: float = 0) -> float:
 
 def _streams(node: ir.Node) -> list[ir.Value]:
     """The inputs that carry activations."""
-    if (
-        is_weighted(node)
-        or _is_moving(node)
-        or node.op_type in ("GlobalAveragePool", "AveragePool", "Sigmoid", "LeakyRelu")
-    ):
+    if is_weighted(node) or _is_moving(node) or node.op_type in _SINGLE:
         return [node.inputs[0]]
     return [value for value in node.inputs if value is not None]
 
 
 def _is_arithmetic(node: ir.Node) -> bool:
     if node.op_type not in ARITHMETIC or node.domain not in ("", "ai.onnx"):
+        return False
+    if node.op_type == "HardSigmoid" and not _flag(node, "alpha", 0.2) > 0:
         return False
     return all(value is not None and _is_float(value) for value in (*node.inputs, node.outputs[0]))
 

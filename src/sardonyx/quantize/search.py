@@ -31,6 +31,8 @@ HOPELESS = 0.97
 RUINED = 20
 # Speeds within this factor are alike until the guard looks closer.
 ALIKE = 1.08
+# What screened this much faster than the best that has passed is heard too: screening and hearing both err.
+FASTER = 1.03
 OUT_OF_TIME = "no time left to try it; give more --time"
 
 
@@ -195,15 +197,18 @@ class Search:
         return self._tried(replace(variant, name=name, model=model, plan=plan))
 
     def _hear(self, guard: Guard) -> Candidate | None:
-        """Brings candidates before the guard, the fastest first, until one passes."""
+        """Brings candidates before the guard, the fastest first, while one may still be faster than the best that passed."""
         ready = [item for item in self._loaded() if not item.reason and item.ratio is not None]
+        best: Candidate | None = None
         for item in sorted(ready, key=_worth, reverse=True)[:HEARD]:
             assert item.variant is not None
+            if best is not None and _speed(item) < FASTER * _ruled(best):
+                continue
             with progress.task(f"guard {item.name}"):
                 item.ruling = guard.rule(item.variant, seconds=HEARING * self.seconds)
-            if item.ruling.passed:
-                return item
-        return None
+            if item.ruling.passed and (best is None or _ruled(item) > _ruled(best)):
+                best = item
+        return best
 
 
 def _rank(scheme: str) -> int:
@@ -218,3 +223,8 @@ def _worth(item: Candidate) -> tuple[int, float]:
 
 def _speed(item: Candidate) -> float:
     return item.ratio.ratio if item.ratio is not None else 0.0
+
+
+def _ruled(item: Candidate) -> float:
+    """How many times faster the guard found it."""
+    return item.ruling.speedup.ratio if item.ruling is not None and item.ruling.speedup is not None else 0.0

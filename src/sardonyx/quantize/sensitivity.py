@@ -12,7 +12,7 @@ from sardonyx import progress
 from sardonyx.model import Model
 from sardonyx.quantize.evaluate import Judge, Reference
 from sardonyx.quantize.prepare import constant, is_weighted
-from sardonyx.quantize.qdq import MOVING, Range, after_clamp, quantizable, weight_axis
+from sardonyx.quantize.qdq import MOVING, Range, after_clamp, quantizable, summed_order, weight_axis
 from sardonyx.quantize.steps import Plan, activation_step, rounded, weight_step
 from sardonyx.quantize.subject import Subject
 from sardonyx.run.session import Session, Settings
@@ -106,7 +106,8 @@ def local_noise(subject: Subject, plan: Plan, calibrator: str) -> dict[str, floa
         weight = constant(node.inputs[1]) if is_weighted(node) else None
         if weight is not None:
             array = weight.numpy()
-            step = weight_step(array, weight_axis(node, array) if plan.per_channel else None, plan)
+            axis = weight_axis(node, array) if plan.per_channel else None
+            step = weight_step(array, axis, plan, summed_order(node, array))
             found += _weight_noise(array, rounded(array, step), step.scale, step.zero, step.axis)
         for value in _rounded_values(node):
             found += _value_noise(subject, value.name or "", plan, ranges)

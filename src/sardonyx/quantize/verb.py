@@ -25,8 +25,8 @@ from sardonyx.run.session import Session, Settings
 from sardonyx.samples import Samples
 from sardonyx.signature import Arrays
 
-# Examples that candidates are screened on.
-SCREENED = 48
+# Examples that candidates are screened on: at least these, and more while they take float less than this share of the time.
+SCREENED, SCREENED_AT_MOST, SCREENING = 48, 512, 0.02
 
 
 def quantize_model(
@@ -63,7 +63,7 @@ def quantize_model(
         write_float(model, Path(output))
         return report_without_nodes(ready, Path(output), allowed)
     float_session = Session(model.path if model.path is not None else model, settings, signature=model.signature)
-    screening = _screening(float_session, opened)
+    screening = _screening(float_session, opened, SCREENING * seconds)
     judge = _judge(metric, allowed, ready, screening, opened, seed)
     judge.score(float_session, screening)  # labels that do not fit the outputs are found out before the work
     feed = _feed(data, model, batch)
@@ -87,15 +87,16 @@ def _known(what: str, word: str, names: list[str]) -> list[str]:
     return [word]
 
 
-def _screening(session: Session, data: split.Data) -> Reference:
-    """The first examples of the calibration part, with what float says about them."""
-    kept, count = [], 0
+def _screening(session: Session, data: split.Data, seconds: float) -> Reference:
+    """The first examples of the calibration part, as many as float answers in time, with what it says about them."""
+    kept, said, count, end = [], [], 0, time.monotonic() + seconds
     for batch in data.calibration:
         kept.append(batch)
+        said.append(session.run_fitted(batch.inputs))
         count += len(next(iter(batch.inputs.values()), [0]))
-        if count >= SCREENED:
+        if count >= SCREENED_AT_MOST or (count >= SCREENED and time.monotonic() > end):
             break
-    return Reference.of(session, kept)
+    return Reference(tuple(kept), tuple(said))
 
 
 def _judge(name: str, budget: metrics.Budget, model: Model, screening: Reference, data: split.Data, seed: int) -> Judge:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
+import onnx_ir as ir
 
 from sardonyx.model import Model
 from sardonyx.quantize.schemes._matmul import has_products, with_matmuls
 from sardonyx.quantize.schemes._tool import tool
+from sardonyx.quantize.steps import Plan, rounded, weight_step
 from sardonyx.quantize.subject import Subject, Variant
 
 RANK = 2
@@ -40,4 +42,23 @@ def variants(subject: Subject) -> Iterator[Variant]:
         )  # fmt: skip
         model = Model.from_proto(onnx.load(target))
     del model.ir.metadata_props[_PREPARED]
+    if not subject.vnni:
+        _bring_closer(model, proto)
     yield Variant("dynamic", "dynamic", model)
+
+
+def _bring_closer(model: Model, source: onnx.ModelProto) -> None:
+    """Gives the weights all bits that cannot overflow, where the tool takes one from each."""
+    plan, kept = Plan(frozenset(), reduce_range=True), model.ir.graph.initializers
+    for tensor in source.graph.initializer:
+        names = [f"{tensor.name}_{word}" for word in ("quantized", "scale", "zero_point")]
+        if not all(name in kept for name in names):
+            continue
+        weight = onnx.numpy_helper.to_array(tensor)
+        last = weight.ndim - 1
+        step = weight_step(weight, last, plan, (last, *range(last)))
+        for name, array in zip(names, (rounded(weight, step), step.scale, step.zero), strict=True):
+            before = kept[name].const_value
+            assert before is not None
+            assert (before.dtype.numpy(), tuple(before.shape)) == (array.dtype, array.shape)
+            kept[name].const_value = ir.tensor(array, name=name)

@@ -1,6 +1,6 @@
 """Unsigned activations, signed weights per channel: the form that x86 multiplies fastest.
 
-Without VNNI weights stay in 7 bits: two products of 8 bits are added in 16, which saturate.
+Without VNNI pairs of weights are kept small: two products of 8 bits are added in 16, which saturate.
 """
 
 from __future__ import annotations
