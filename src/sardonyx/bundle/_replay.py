@@ -1,0 +1,66 @@
+"""Child process: replays the golden cases of a bundle, and looks for the first changed tensor where an answer has changed.
+
+Request: `folder`, `memory`. Answer: `cases`, `first_divergence`, `remark`, or `refused` with the runtime's reason.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from sardonyx.bundle.contents import GOLDEN, MODEL
+from sardonyx.bundle.golden import Case, Golden, load
+from sardonyx.bundle.marks import first_change
+from sardonyx.compare.judge import Judgement, Tolerance, flatten, judge
+from sardonyx.errors import SardonyxError
+from sardonyx.model import Model
+from sardonyx.run.session import Session
+
+SAME = "node by node every tensor is as it was, so the runtime's own graph optimisation makes the difference"
+UNMARKED = "the bundle has no marks to find the node by"
+
+
+def replay(folder: Path, memory: int) -> dict[str, Any]:
+    """The verdict of every case, and the first changed node if there is one."""
+    golden = load(folder / GOLDEN)
+    session = Session(folder / MODEL)
+    judged = [_judge(session, *pair) for pair in zip(golden.cases, golden.tolerances, strict=True)]
+    cases = [
+        {"case": index, "verdict": found.verdict, "outputs": [output.to_dict() for output in found.outputs]}
+        for index, found in enumerate(judged)
+    ]
+    found, remark = None, ""
+    if any(item.verdict == "mismatch" for item in judged):
+        found, remark = _search(folder, golden, memory)
+    return {"cases": cases, "first_divergence": found, "remark": remark}
+
+
+def _judge(session: Session, case: Case, allowed: Any) -> Judgement:
+    answer = session(case.inputs)
+    given = dict(flatten(list(answer.values()), list(answer)))
+    tolerances = [Tolerance(*allowed[name]) for name in case.outputs]
+    return judge(
+        list(case.outputs.values()), [given.get(name) for name in case.outputs], tolerances, names=list(case.outputs)
+    )
+
+
+def _search(folder: Path, golden: Golden, memory: int) -> tuple[dict[str, Any] | None, str]:
+    if not golden.marks:
+        return None, UNMARKED
+    found = first_change(Model.load(folder / MODEL), golden.cases[0].inputs, golden.marks, memory=memory)
+    return (None, SAME) if found is None else (found, "")
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    try:
+        answer = replay(Path(request["folder"]), int(request["memory"]))
+    except SardonyxError as error:
+        answer = {"refused": error.message, "hint": error.hint}
+    Path(request["answer"]).write_text(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
