@@ -60,6 +60,17 @@ def test_a_bundle_whose_model_was_changed_is_refused(tmp_path: Path) -> None:
         find(tmp_path)
 
 
+def test_a_changed_bundle_in_a_repository_is_refused_and_logged_and_the_others_are_found(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    serving.repository(tmp_path, ("pair",))
+    (tmp_path / "changed").mkdir()
+    serving.save("tiny", tmp_path / "changed" / "model.onnx")
+    (tmp_path / "changed" / "bundle.json").write_text(json.dumps({"files": {"model.onnx": "0" * 64}}))
+    assert [entry.name for entry in find(tmp_path)] == ["pair"]
+    assert "changed" in caplog.text
+
+
 def test_a_link_out_of_the_repository_is_refused_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     outside = serving.save("tiny", tmp_path / "secret.onnx")
     inside = serving.repository(tmp_path / "models", ("pair",))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sardonyx.errors import BrokenModel, InputError, NotFound
+from sardonyx.errors import BrokenModel, InputError, NotFound, SardonyxError
 from sardonyx.files import sha256
 
 MODEL, RECORD = "model.onnx", "bundle.json"
@@ -47,7 +47,10 @@ def named(source: Path, name: str) -> list[Entry]:
 
 def _versions(root: Path, folder: Path) -> Iterator[Entry]:
     if (folder / RECORD).is_file():
-        yield Entry(folder.name, "1", _of_bundle(folder))
+        try:
+            yield Entry(folder.name, "1", _of_bundle(folder))
+        except SardonyxError as error:  # the other models of the repository are served
+            _log.warning("refused %s: %s", folder, error.message)
         return
     numbered = [child for child in _folders(folder) if child.name.isascii() and child.name.isdigit()]
     for version in sorted(numbered, key=lambda child: int(child.name)):
