@@ -193,7 +193,7 @@ CASES: dict[str, Case] = {
         fields={"models"},
         bad={
             **NOT_A_MODEL,
-            (".",): "not-found",
+            ("prepared",): "not-found",
             ("good.onnx", "--check", "--max-batch", "0"): "usage",
             ("good.onnx", "--tls-key", "gone.pem"): "usage",
             ("unknown.onnx",): "runtime-refused",
