@@ -192,7 +192,8 @@ CASES: dict[str, Case] = {
         verdicts={"ready"},
         fields={"models"},
         bad={
-            **NOT_A_MODEL,
+            # The folder itself is a repository: a bundle lies in it.
+            **{words: code for words, code in NOT_A_MODEL.items() if words != (".",)},
             ("prepared",): "not-found",
             ("good.onnx", "--check", "--max-batch", "0"): "usage",
             ("good.onnx", "--tls-key", "gone.pem"): "usage",
