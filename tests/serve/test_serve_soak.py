@@ -86,8 +86,8 @@ class Caller:
             seen.wrong += not np.array_equal(np.frombuffer(body[-4 * WIDTH :], np.float32), 2 * self.values[0])
 
 
-async def overload(port: int, pid: int, seconds: float) -> tuple[Seen, float, list[int]]:
-    """Requests at twice the rate that the server answers: what came back, the seconds of one, and the server's memory."""
+async def overload(port: int, pid: int, seconds: float) -> tuple[Seen, list[int]]:
+    """Requests at twice the rate that the server answers: what came back, and the server's memory."""
     callers = [Caller(port, number) for number in range(CONNECTIONS)]
     await asyncio.gather(*(caller.open() for caller in callers))
     calm = Seen()
@@ -117,14 +117,15 @@ async def overload(port: int, pid: int, seconds: float) -> tuple[Seen, float, li
     await asyncio.gather(*tasks)
     for caller in callers:
         caller.writer.close()
-    return seen, once, memory
+    return seen, memory
 
 
 @pytest.mark.timeout(900)
 def test_at_twice_the_capacity_memory_stays_and_everyone_is_answered_or_refused(tmp_path: Path) -> None:
     save(tmp_path / "model" / "1" / "model.onnx", 2.0, layers=60)
     with command(tmp_path, "--queue", str(QUEUE), "--max-batch", "1", "--threads", "1") as server:
-        seen, once, memory = asyncio.run(overload(server.port, server.process.pid, amount(10, 600)))
+        seconds = amount(10, 600)
+        seen, memory = asyncio.run(overload(server.port, server.process.pid, seconds))
         code, answer = server.stop()
     assert code == 0
     assert seen.wrong == 0
@@ -132,8 +133,9 @@ def test_at_twice_the_capacity_memory_stays_and_everyone_is_answered_or_refused(
     assert sum(seen.statuses.values()) == seen.sent
     assert seen.statuses[429] > seen.sent / 5
     assert answer["answered"] >= seen.statuses[200]
-    # No more than the queue lies before an accepted request; the rest is what a busy machine adds.
-    assert np.quantile(seen.seconds, 0.99) < 5 * (QUEUE + 2) * once
+    # No more than the queue lies before an accepted request, whatever a run costs on this machine now.
+    each = seconds / seen.statuses[200]
+    assert np.quantile(seen.seconds, 0.99) < 6 * (QUEUE + 2) * each
     quarter = len(memory) // 4
     assert statistics.median(memory[-quarter:]) < 1.05 * statistics.median(memory[quarter : 2 * quarter])
 
