@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sardonyx.run.heads._head import STRIDES, Raw, cells
+from sardonyx.run.heads._grid import STRIDES, cells
+from sardonyx.run.heads._head import Raw
 from sardonyx.signature import Array, Arrays
 
 WIDTH, HEIGHT, CLASSES = 96, 64, 3

@@ -22,7 +22,8 @@ from sardonyx.images import Layout
 from sardonyx.model import Model
 from sardonyx.run import labels as names
 from sardonyx.run.detect import head_named
-from sardonyx.run.heads._head import Written, columns, reduced
+from sardonyx.run.heads._head import Written
+from sardonyx.run.heads._rows import columns, reduced
 from sardonyx.run.preprocessing import MARGIN, Picture, Preprocessing, statistics
 from sardonyx.run.task import KEY, Answer, Question
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sardonyx.build import Expr, op
-from sardonyx.run.heads._head import Boxes, Raw, Written, matrix
+from sardonyx.run.heads._head import Boxes, Raw, Written
+from sardonyx.run.heads._rows import matrix
 from sardonyx.signature import Array
 
 _SCORE = re.compile("score|conf|prob", re.IGNORECASE)
@@ -32,12 +33,12 @@ class Parts:
 def parts(raw: Raw) -> Parts | None:
     """Which output is which; None where the outputs are not these."""
     sizes = {name: _inner(array) for name, array in raw.outputs.items()}
-    found = [name for name, size in sizes.items() if len(size) == 2 and size[1] == 4]
-    if len(found) != 1 or not 3 <= len(sizes) <= 4:
+    boxes = [name for name, size in sizes.items() if len(size) == 2 and size[1] == 4]
+    if len(boxes) != 1 or not 3 <= len(sizes) <= 4:
         return None
-    rows = sizes[found[0]][0]
+    rows = sizes[boxes[0]][0]
     lists = [name for name in sizes if sizes[name] == (rows,)]
-    rest = [name for name in sizes if name not in lists and name not in found]
+    rest = [name for name in sizes if name not in lists and name not in boxes]
     if len(lists) == 3 and rows == 1:  # one box: the count looks like a score
         rest = [name for name in lists if _COUNT.search(name)]
         lists = [name for name in lists if name not in rest]
@@ -47,7 +48,14 @@ def parts(raw: Raw) -> Parts | None:
     if labels is None:
         return None
     (scores,) = (name for name in lists if name != labels)
-    return Parts(found[0], scores, labels, rest[0] if rest else None)
+    return Parts(boxes[0], scores, labels, rest[0] if rest else None)
+
+
+def found(raw: Raw) -> Parts:
+    """The same, of outputs that are these."""
+    which = parts(raw)
+    assert which is not None, "asked before whether it can"
+    return which
 
 
 def _labels(raw: Raw, lists: list[str]) -> str | None:
@@ -55,7 +63,7 @@ def _labels(raw: Raw, lists: list[str]) -> str | None:
     whole = [name for name in lists if raw.outputs[name].dtype.kind in "iu"]
     named = [name for name in lists if _CLASS.search(name) and not _SCORE.search(name)]
     valued = [name for name in lists if np.all(raw.outputs[name] == np.round(raw.outputs[name]))]
-    return next((found[0] for found in (whole, named, valued) if len(found) == 1), None)
+    return next((names[0] for names in (whole, named, valued) if len(names) == 1), None)
 
 
 def decoded(raw: Raw, which: Parts, *, y_first: bool, first_class: int) -> Boxes:

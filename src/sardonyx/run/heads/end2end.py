@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from sardonyx.build import Expr, op
-from sardonyx.run.heads._head import Boxes, Raw, Sure, Written, columns, matrix
+from sardonyx.run.heads._head import Boxes, Raw, Sure, Written
+from sardonyx.run.heads._rows import columns, matrix
 from sardonyx.signature import Array
 
 SUPPRESSED = True
@@ -23,7 +24,7 @@ def can(raw: Raw) -> bool:
 
 
 def fits(raw: Raw) -> Sure:
-    output = next(iter(raw.outputs.values()))
+    output = raw.first
     rows = _rows(output)
     _, score, kind = _PLACES[output.shape[-1]]
     whole = bool(
@@ -33,13 +34,13 @@ def fits(raw: Raw) -> Sure:
 
 
 def decode(raw: Raw) -> Boxes:
-    rows = _rows(next(iter(raw.outputs.values())))
+    rows = _rows(raw.first)
     box, score, kind = _PLACES[rows.shape[1]]
     return Boxes(rows[:, box : box + 4], rows[:, score], rows[:, kind].astype(np.int64), None)
 
 
 def write(outputs: Mapping[str, Expr], raw: Raw) -> Written:
-    width = next(iter(raw.outputs.values())).shape[-1]
+    width = raw.first.shape[-1]
     rows = matrix(next(iter(outputs.values())), width)
     box, score, kind = _PLACES[width]
     labels = op("Cast", op("Reshape", columns(rows, kind, kind + 1), [-1]), to=7)

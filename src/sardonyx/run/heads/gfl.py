@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from sardonyx.build import Expr, op
-from sardonyx.run.heads._head import STRIDES, Boxes, Raw, Sure, Written, best, cells, matrix, reduced, written_best
+from sardonyx.run.heads._grid import STRIDES, cells
+from sardonyx.run.heads._head import Boxes, Raw, Sure, Written
+from sardonyx.run.heads._rows import best, matrix, reduced, written_best
 from sardonyx.signature import Array
 
 SUPPRESSED = False

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from sardonyx.build import Expr
-from sardonyx.run.heads._head import Boxes, Raw, Sure, Written, best, columns, matrix, written_best
+from sardonyx.run.heads._head import Boxes, Raw, Sure, Written
 from sardonyx.run.heads._parts import scale
+from sardonyx.run.heads._rows import best, columns, matrix, written_best
 
 SUPPRESSED = False
 SHAPES = "boxes [1,N,4] and scores [1,N,C]"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sardonyx.build import Expr
 from sardonyx.run.heads._head import Boxes, Raw, Sure, Written
-from sardonyx.run.heads._parts import Parts, decoded, parts, written
+from sardonyx.run.heads._parts import decoded, found, parts, written
 
 SUPPRESSED = True
 SHAPES = "detection_boxes [N,4] with y first, scores [N], classes [N]"
@@ -17,18 +17,12 @@ def can(raw: Raw) -> bool:
 
 
 def fits(raw: Raw) -> Sure:
-    return Sure.CERTAINLY if _found(raw).boxes.startswith("detection_boxes") else Sure.NO
+    return Sure.CERTAINLY if found(raw).boxes.startswith("detection_boxes") else Sure.NO
 
 
 def decode(raw: Raw) -> Boxes:
-    return decoded(raw, _found(raw), y_first=True, first_class=1)
+    return decoded(raw, found(raw), y_first=True, first_class=1)
 
 
 def write(outputs: Mapping[str, Expr], raw: Raw) -> Written:
-    return written(outputs, raw, _found(raw), y_first=True, first_class=1)
-
-
-def _found(raw: Raw) -> Parts:
-    which = parts(raw)
-    assert which is not None, "asked before whether it can"
-    return which
+    return written(outputs, raw, found(raw), y_first=True, first_class=1)

@@ -6,21 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sardonyx.build import Expr
-from sardonyx.run.heads._head import (
-    Boxes,
-    Raw,
-    Sure,
-    Written,
-    best,
-    cells,
-    centred_in_pixels,
-    columns,
-    corners,
-    grids,
-    matrix,
-    written_best,
-    written_corners,
-)
+from sardonyx.run.heads._grid import cells, centred_in_pixels, grids
+from sardonyx.run.heads._head import Boxes, Raw, Sure, Written
+from sardonyx.run.heads._rows import best, columns, corners, matrix, written_best, written_corners
 
 SUPPRESSED = False
 SHAPES = "[1,N,5+C]"
@@ -32,7 +20,7 @@ def can(raw: Raw) -> bool:
 
 
 def fits(raw: Raw) -> Sure:
-    output = next(iter(raw.outputs.values()))
+    output = raw.first
     if output.shape[1] <= output.shape[2]:
         return Sure.NO
     _, rows, width = output.shape
@@ -57,7 +45,7 @@ def write(outputs: Mapping[str, Expr], raw: Raw) -> Written:
 
 
 def _output(raw: Raw) -> Any:
-    output = next(iter(raw.outputs.values()))
+    output = raw.first
     return output.reshape(-1, output.shape[-1]).astype("float32")
 
 

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sardonyx.build import Expr, op
-from sardonyx.run.heads._head import (
-    Boxes,
-    Raw,
-    Sure,
-    Written,
-    best,
-    cells,
-    centred_in_pixels,
-    columns,
-    corners,
-    grids,
-    matrix,
-    written_best,
-    written_corners,
-)
+from sardonyx.run.heads._grid import cells, centred_in_pixels, grids
+from sardonyx.run.heads._head import Boxes, Raw, Sure, Written
+from sardonyx.run.heads._rows import best, columns, corners, matrix, written_best, written_corners
 from sardonyx.signature import Array
 
 SUPPRESSED = False
@@ -32,7 +20,7 @@ def can(raw: Raw) -> bool:
 
 
 def fits(raw: Raw) -> Sure:
-    output = next(iter(raw.outputs.values()))
+    output = raw.first
     if output.shape[1] == output.shape[2]:
         return Sure.NO
     width, rows = sorted(output.shape[1:])
@@ -48,13 +36,13 @@ def fits(raw: Raw) -> Sure:
 
 
 def decode(raw: Raw) -> Boxes:
-    rows = _rows(next(iter(raw.outputs.values())))
+    rows = _rows(raw.first)
     scores, labels = best(rows[:, 4:])
     return Boxes(corners(rows[:, :4]), scores, labels, rows.shape[1] - 4)
 
 
 def write(outputs: Mapping[str, Expr], raw: Raw) -> Written:
-    sample, output = next(iter(raw.outputs.values())), next(iter(outputs.values()))
+    sample, output = raw.first, next(iter(outputs.values()))
     width = min(sample.shape[1:])
     rows = matrix(op("Transpose", output, perm=[0, 2, 1]) if sample.shape[1] == width else output, width)
     scores, labels = written_best(columns(rows, 4, width))

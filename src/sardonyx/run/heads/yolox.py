@@ -8,21 +8,9 @@ import numpy as np
 
 from sardonyx.build import Expr, op
 from sardonyx.errors import BadData
-from sardonyx.run.heads._head import (
-    Boxes,
-    Raw,
-    Sure,
-    Written,
-    best,
-    cells,
-    centred_in_pixels,
-    columns,
-    corners,
-    grids,
-    matrix,
-    written_best,
-    written_corners,
-)
+from sardonyx.run.heads._grid import cells, centred_in_pixels, grids
+from sardonyx.run.heads._head import Boxes, Raw, Sure, Written
+from sardonyx.run.heads._rows import best, columns, corners, matrix, written_best, written_corners
 from sardonyx.signature import Array
 
 SUPPRESSED = False
@@ -35,7 +23,7 @@ def can(raw: Raw) -> bool:
 
 
 def fits(raw: Raw) -> Sure:
-    output = next(iter(raw.outputs.values()))
+    output = raw.first
     if output.shape[1] <= output.shape[2]:
         return Sure.NO
     strides = grids(raw, output.shape[1])
@@ -63,7 +51,7 @@ def write(outputs: Mapping[str, Expr], raw: Raw) -> Written:
 
 
 def _parts(raw: Raw) -> tuple[Array, Array]:
-    rows = next(iter(raw.outputs.values()))[0].astype(np.float32)
+    rows = raw.first[0].astype(np.float32)
     strides = grids(raw, len(rows))
     if strides is None:
         raise BadData(
