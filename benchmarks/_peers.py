@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _environments import environment
 
-ROOT = Path(__file__).parent.parent
-NNCF_HOME = ROOT / "build" / "peers" / "nncf"
 NNCF_NEEDS = ("nncf==3.4.0", "openvino==2026.4.1")
 # quantize_static keeps every tensor of every calibration example until the end.
 CALIBRATED = 64
@@ -48,11 +47,7 @@ def names() -> list[str]:
 def _command(name: str, model: Path, given: Path, expected: Path, metric: str, target: Path) -> list[str]:
     if name != NNCF:
         return [sys.executable, __file__, name, str(model), str(given), str(target)]
-    python = NNCF_HOME / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(NNCF_HOME)], check=True)
-        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        subprocess.run([*pip, *NNCF_NEEDS], check=True, stdout=sys.stderr)
+    python = environment("nncf", *NNCF_NEEDS)
     script = Path(__file__).with_name("_nncf.py")
     return [str(python), str(script), str(model), str(given), str(expected), metric, str(target)]
 

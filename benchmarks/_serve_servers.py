@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _environments import environment
 from _serve_models import Request, binary, nested, raw, text
 
-ROOT = Path(__file__).parent.parent
-HOMES = ROOT / "build" / "peers"
 START_SECONDS = 120
 
 
@@ -37,23 +36,7 @@ class Peer:
     @property
     def python(self) -> Path:
         """Its interpreter; the environment is made where it is missing."""
-        home = HOMES / f"serve-{self.script}"
-        python = home / "bin" / "python"
-        if not (home / "done").exists():
-            subprocess.run([self.base, "-m", "venv", "--without-pip", str(home)], check=True)
-            pip = [
-                sys.executable,
-                "-m",
-                "pip",
-                "--python",
-                str(python),
-                "--disable-pip-version-check",
-                "install",
-                "--quiet",
-            ]
-            subprocess.run([*pip, "onnxruntime==1.31.1", *self.needs], check=True, stdout=sys.stderr)
-            (home / "done").touch()
-        return python
+        return environment(f"serve-{self.script}", "onnxruntime==1.31.1", *self.needs, base=self.base)
 
 
 PEERS = {

@@ -11,6 +11,8 @@ import signal
 import statistics
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,20 +160,15 @@ def test_workers_killed_under_load_give_no_wrong_answer_and_others_go_on(tmp_pat
                 if not np.array_equal(found, 2 * values):
                     wrong.append(found)
 
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
         kills = []
-        for _ in range(amount(1, 30)):
-            time.sleep(0.5)
-            victim = children(server.process.pid)[0]
-            kills.append(time.monotonic())
-            os.kill(victim, signal.SIGKILL)
-            # Two that die at once would leave nobody: the next one waits until there are two again.
-            _until(lambda victim=victim: any(f"in the place of {victim}" in line for line in server.lines))
-        done.set()
-        for thread in threads:
-            thread.join()
+        with asking(ask, done):
+            for _ in range(amount(1, 30)):
+                time.sleep(0.5)
+                victim = children(server.process.pid)[0]
+                kills.append(time.monotonic())
+                os.kill(victim, signal.SIGKILL)
+                # Two that die at once would leave nobody: the next one waits until there are two again.
+                _until(lambda victim=victim: any(f"in the place of {victim}" in line for line in server.lines))
         code, _ = server.stop()
     assert code == 0
     assert wrong == []
@@ -200,25 +197,34 @@ def test_a_model_swapped_under_load_loses_and_mixes_no_request(tmp_path: Path) -
                     wrong.append(found)
             connection.close()
 
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(1, 5)]
-        for thread in threads:
-            thread.start()
         swaps = amount(10, 100)
-        for version in range(2, swaps + 2):
-            save(tmp_path / "model" / str(version) / "model.onnx", float(version))
-            (tmp_path / "model" / str(version - 1) / "model.onnx").unlink()
-            (tmp_path / "model" / str(version - 1)).rmdir()
-            control = http.client.HTTPConnection("127.0.0.1", int(place[1]), timeout=20)
-            control.request("POST", "/v2/repository/models/model/load", "{}", {"X-API-Key": "key"})
-            assert control.getresponse().status == 200
-            control.close()
-        done.set()
-        for thread in threads:
-            thread.join()
+        with asking(ask, done):
+            for version in range(2, swaps + 2):
+                save(tmp_path / "model" / str(version) / "model.onnx", float(version))
+                (tmp_path / "model" / str(version - 1) / "model.onnx").unlink()
+                (tmp_path / "model" / str(version - 1)).rmdir()
+                control = http.client.HTTPConnection("127.0.0.1", int(place[1]), timeout=20)
+                control.request("POST", "/v2/repository/models/model/load", "{}", {"X-API-Key": "key"})
+                assert control.getresponse().status == 200
+                control.close()
         code, _ = server.stop()
     assert code == 0
     assert wrong == []
     assert len(versions) > swaps / 2
+
+
+@contextmanager
+def asking(ask: Callable[[int], None], done: threading.Event) -> Iterator[None]:
+    """Four threads that ask, each with a number of its own, until the block ends."""
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
 
 
 def predicted(server: Command, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
