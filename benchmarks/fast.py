@@ -274,6 +274,7 @@ def _head() -> str:
         "## Fast and right\n\n"
         "Every model is one run in which all variants take turns on one CPU, one example at a time. Loss is what the metric\n"
         "loses against the model as converted, relative, on held-out data: neither calibration nor any guard has seen it.\n"
+        "For the ImageNet models those are other crops of the same twenty photographs, which is weaker than new ones.\n"
         "The times are those of the model as converted in onnxruntime, divided by the variant's. The budget is a loss of 1 %."
     )
 
