@@ -90,7 +90,8 @@ def _do(name: str, step: str, again: bool, patience: float) -> None:
 
 def _forget(folder: Path, step: str) -> None:
     path = folder / RESULT[step]
-    shutil.rmtree(path.parent) if path.parent != folder else path.unlink(missing_ok=True)
+    if path.exists():
+        shutil.rmtree(path.parent) if path.parent != folder else path.unlink()
 
 
 class Run:

@@ -87,6 +87,22 @@ def test_tls_is_spoken_with_the_given_certificate(model: Path, tmp_path: Path) -
 
 
 @pytest.mark.heavy
+def test_grpc_speaks_tls_too_and_nothing_else_then(model: Path, tmp_path: Path) -> None:
+    triton = pytest.importorskip("tritonclient.grpc")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    cert.write_text(CERTIFICATE)
+    key.write_text(KEY)
+    x = triton.InferInput("x", [1, 4], "FP32")
+    x.set_data_from_numpy(np.array([[1, 2, 3, 4]], np.float32))
+    with serving.running(model, grpc_port=0, tls_cert=cert, tls_key=key) as server:
+        place = f"localhost:{server.server.ports['grpc']}"
+        with triton.InferenceServerClient(place, ssl=True, root_certificates=str(cert)) as client:
+            np.testing.assert_array_equal(client.infer("tiny", [x]).as_numpy("y"), [[70, 80, 90]])
+        with triton.InferenceServerClient(place) as plain, pytest.raises(triton.InferenceServerException):
+            plain.infer("tiny", [x], client_timeout=5)
+
+
+@pytest.mark.heavy
 def test_workers_say_what_is_wrong_with_a_model(tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_text("this is no model\n" * 20)
     with command(tmp_path / "bad.onnx", "--workers", "2") as server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def test_what_the_server_refuses_is_said(trying: Running) -> None:
         page.wait_for_selector("#input-x")
         page.fill("#input-x", "[[1, 2]]")
         page.click("button")
-        page.wait_for_function("document.getElementById('status').textContent.includes('the model takes')")
+        playwright.expect(page.locator("#status")).to_contain_text("the model takes")
         browser.close()
 
 
@@ -78,7 +79,7 @@ def test_a_picture_is_uploaded_and_read_as_the_model_wants_it(page: Any, tmp_pat
     page.select_option("#model", "colours")
     page.wait_for_selector("#input-image")
     page.set_input_files("input[type=file]", tmp_path / "red.png")
-    page.wait_for_function("document.getElementById('input-image').value.startsWith('the picture')")
+    playwright.expect(page.locator("#input-image")).to_have_value(re.compile("^the picture"))
     page.click("button")
     page.wait_for_selector("#answer:not([hidden])")
     found = page.evaluate("JSON.parse(document.getElementById('answer').textContent).mean[0].flat(2)")
