@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -14,6 +17,8 @@ import sardonyx
 import serving
 from sardonyx import registry
 from sardonyx.package import ray
+from sardonyx.run.session import Session
+from sardonyx.serve.client import Client
 
 
 @pytest.fixture
@@ -82,3 +87,36 @@ def test_ray_opens_the_application_and_its_schema_takes_the_configuration(folder
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1"]
+
+
+@pytest.mark.heavy
+def test_rays_own_command_serves_the_folder(folder: Path, tmp_path: Path) -> None:
+    if not registry.installed("ray"):
+        pytest.skip("ray is not installed; `make test` installs it")
+    with serving.bound_port() as port:
+        pass
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["http_options"]["port"] = port
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    # A busy machine starts the proxy more slowly than Ray waits by default.
+    variables = {"RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "PYTHONWARNINGS": "ignore"}
+    variables |= dict(word.split("=") for word in ray.FLAGS.split())
+    variables |= {"RAY_ADDRESS": "local"}  # and no cluster that another test has started
+    said = tmp_path / "said"
+    with said.open("w") as output, subprocess.Popen(
+        [Path(sys.executable).with_name("serve"), "run", "config.yaml"],
+        cwd=folder, env={**os.environ, **variables}, stdout=output, stderr=output,
+    ) as server:  # fmt: skip
+        timer = threading.Timer(200, server.kill)  # so that a hang is a failure and not the end of the suite
+        timer.start()
+        try:
+            x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
+            with Client(f"http://127.0.0.1:{port}") as client:
+                client.wait(180)
+                answer = client.infer("tiny", {"x": x})["y"]
+            np.testing.assert_array_equal(answer, Session(tmp_path / "tiny.onnx")({"x": x})["y"])
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait()
+            timer.cancel()
+    assert "Submitted deploy config successfully" in said.read_text()

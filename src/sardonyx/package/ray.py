@@ -12,10 +12,10 @@ from sardonyx.report import Finding
 
 REQUIRES = "package"
 TAKES: set[str] = set()
-_FLAGS = "RAY_SERVE_ENABLE_HA_PROXY=1 RAY_SERVE_THROUGHPUT_OPTIMIZED=1 RAY_USAGE_STATS_ENABLED=0"
+FLAGS = "RAY_SERVE_ENABLE_HA_PROXY=1 RAY_SERVE_THROUGHPUT_OPTIMIZED=1 RAY_USAGE_STATS_ENABLED=0"
 STEPS = (
     "pip install 'sardonyx[ray,serve]' on every node",
-    f"cd {{folder}} && {_FLAGS} serve run config.yaml",
+    f"cd {{folder}} && {FLAGS} serve run config.yaml",
     "curl http://127.0.0.1:8000/v2/models/{name}",
 )
 CODES = {"ray-application": "app.py or config.yaml is unreadable, or one does not fit the other."}
@@ -49,7 +49,7 @@ def package(subject: Subject, folder: Path, wishes: Wishes) -> list[Finding]:  #
     subject.write(folder / MODELS / subject.name / "1")
     (folder / APP).write_text(_APP.format(name=subject.name, models=MODELS))
     (folder / CONFIG).write_text(yaml.safe_dump(_config(subject), sort_keys=False))
-    (folder / "README.md").write_text(_README.format(name=subject.name, flags=_FLAGS))
+    (folder / "README.md").write_text(_README.format(name=subject.name, flags=FLAGS))
     return []
 
 
