@@ -86,6 +86,8 @@ def over_grpc(port: int, pid: int, name: str, connections: int) -> Load:
         await asyncio.sleep(SECONDS)
         answers, spent, took = sum(counts) - answers, cpu(pid) - before, time.perf_counter() - started
         await asyncio.gather(*tasks)
+        if not answers:
+            raise RuntimeError(f"no answer in {SECONDS} s")
         return Load(answers / took, spent / answers * 1e6)
 
     return asyncio.run(drive())

@@ -14,6 +14,7 @@ import orjson
 from onnx import helper, numpy_helper
 
 Array = np.ndarray[Any, Any]
+TITLES = {"tiny": "tiny MLP", "wide": "wide MLP", "image": "image model"}
 SHAPES: dict[str, tuple[int, ...]] = {"tiny": (16,), "wide": (2048,), "image": (3, 224, 224)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -21,16 +20,17 @@ from _environments import environment
 from _serve_models import Request, binary, nested, raw, text
 
 START_SECONDS = 120
+# The request for a model of this name.
+Ask = Callable[[str], Request]
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A server of others: what to install in its own environment, and how it is asked"""
+    """A server of others: what to install in its own environment, and how it is asked, by form; None for gRPC."""
 
     script: str
     needs: tuple[str, ...]
-    request: Callable[[str], Request]
-    speaks: str
+    forms: dict[str, Ask | None]
     base: str = sys.executable
 
     @property
@@ -41,32 +41,34 @@ class Peer:
 
 PEERS = {
     # Triton brings an interpreter of its own, which the standard library of a newer 3.11 does not suit: Debian's does.
-    "PyTriton": Peer("pytriton", ("nvidia-pytriton",), binary, "binary", base="/usr/bin/python3.11"),
-    "MLServer": Peer("mlserver", ("mlserver",), text, "JSON"),
-    "KServe": Peer("kserve", ("kserve==0.21.0",), binary, "binary"),
-    "Ray Serve, HAProxy": Peer("ray", ("ray[serve]==2.60.0",), raw, "raw bytes"),
-    "LitServe": Peer("litserve", ("litserve",), nested("/v2/models/{name}/infer"), "JSON"),
-    "BentoML": Peer("bentoml", ("bentoml",), nested("/infer"), "JSON"),
+    "PyTriton": Peer(
+        "pytriton", ("nvidia-pytriton",), {"binary": binary, "JSON": text, "gRPC": None}, base="/usr/bin/python3.11"
+    ),
+    "MLServer": Peer("mlserver", ("mlserver",), {"JSON": text, "gRPC": None}),
+    "KServe": Peer("kserve", ("kserve==0.21.0",), {"binary": binary, "JSON": text, "gRPC": None}),
+    "Ray Serve, HAProxy": Peer("ray", ("ray[serve]==2.60.0",), {"bytes": raw}),
+    "LitServe": Peer("litserve", ("litserve",), {"JSON": nested("/v2/models/{name}/infer")}),
+    "BentoML": Peer("bentoml", ("bentoml",), {"JSON": nested("/infer")}),
 }
 
 
 @contextmanager
 def ours(path: Path, *words: str, grpc: bool = False) -> Iterator[tuple[int, int]]:
-    """The port and the process of `sardonyx serve` with one onnxruntime thread; of gRPC's port, if asked."""
-    command = [sys.executable, "-m", "sardonyx", "serve", str(path), "--port", "0", "--threads", "1"]
-    command += ["--grpc-port", "0" if grpc else "-1", *words]
-    place = r"gRPC on 127.0.0.1:(\d+)" if grpc else r"serving on http://127.0.0.1:(\d+)"
+    """The port and the process of `sardonyx serve` with one onnxruntime thread; gRPC listens on the port behind, if asked."""
+    port = _free_port()
+    command = [sys.executable, "-m", "sardonyx", "serve", str(path), "--port", str(port), "--threads", "1"]
+    command += ["--grpc-port", str(port + 1) if grpc else "-1", *words]
+    place = "gRPC on 127.0.0.1" if grpc else "serving on http://127.0.0.1"
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as server:
         assert server.stderr is not None
         for line in server.stderr:
-            found = re.search(place, line)
-            if found:
+            if place in line:
                 break
             sys.stderr.write(line)
         else:
             sys.exit("the server did not start")
         try:
-            yield int(found[1]), server.pid
+            yield port, server.pid
         finally:
             server.terminate()
 
@@ -84,7 +86,7 @@ def theirs(peer: Peer, model: Path, name: str) -> Iterator[tuple[int, int]]:
         ) as server,
     ):  # fmt: skip
         try:
-            _wait(server, port, peer.request(name), said)
+            _wait(server, port, next(ask for ask in peer.forms.values() if ask is not None)(name), said)
             yield port, server.pid
         finally:
             with suppress(ProcessLookupError):

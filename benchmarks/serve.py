@@ -3,8 +3,9 @@
 Prints its section of RESULTS.md. Every server runs in a process of its own with one onnxruntime thread, and is asked by wrk or by
 grpc.aio from another. Its processor time is that of all of its threads and processes, as the system counts it.
 
-    python benchmarks/serve.py              # ours alone
-    python benchmarks/serve.py --peers      # and the others, each in an environment of its own under build/peers
+    python benchmarks/serve.py              # all; the other servers in environments of their own under build/peers
+    python benchmarks/serve.py --alone      # ours against onnxruntime, without the others
+    python benchmarks/serve.py --keep       # takes from build/serve what was measured there of others
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from _serve_load import SECONDS, Load, alone, over_grpc, over_http
+from _serve_compared import measured, show
+from _serve_load import Load, alone, over_grpc, over_http
 from _serve_models import binary, drawn, text, write
-from _serve_servers import PEERS, ours, theirs
+from _serve_servers import ours
 
 from sardonyx.run.session import Session, Settings
 
@@ -56,12 +58,12 @@ def main(words: list[str]) -> None:
         print("`c` is the number of connections, each with one request at a time, from wrk or, for gRPC, grpc.aio.\n")
         print("| model and transport | onnxruntime alone, us | server, us | ratio | goal | requests/s |")
         print("|---|---|---|---|---|---|")
-        costs = _ours(paths)
-        if "--peers" in words:
-            _others(paths, costs)
+        _ours(paths)
+        if "--alone" not in words:
+            show(measured(paths, keep="--keep" in words))
 
 
-def _ours(paths: dict[str, Path]) -> dict[str, Row]:
+def _ours(paths: dict[str, Path]) -> None:
     costs = {}
     raw = _raw(paths, "tiny")
     with ours(paths["tiny"]) as server:
@@ -71,7 +73,7 @@ def _ours(paths: dict[str, Path]) -> dict[str, Row]:
             costs["tiny"] = row if connections == MANY else costs.get("tiny", row)
         _rounds(f"tiny MLP, JSON, c{MANY}", raw, _http(server, text, "tiny", MANY)).show()
     with ours(paths["tiny"], grpc=True) as (port, pid):
-        _rounds(f"tiny MLP, gRPC, c{MANY}", raw, lambda: over_grpc(port, pid, "tiny", MANY)).show()
+        _rounds(f"tiny MLP, gRPC, c{MANY}", raw, lambda: over_grpc(port + 1, pid, "tiny", MANY)).show()
     with ours(paths["wide"]) as server, ours(paths["wide"], "--max-batch", "1") as single:
         many = _raw(paths, "wide", MANY)
         costs["wide"] = _rounds(f"wide MLP, binary, c{MANY}; alone is a row of 16", many, _http(server, binary, "wide"))
@@ -87,28 +89,6 @@ def _ours(paths: dict[str, Path]) -> dict[str, Row]:
         costs["json"] = _rounds("image model, 150528 floats of JSON, c1", raw, _http(server, text, "image", 1))
         costs["json"].show("at most 10 ms more")
     print(f"\nBatching gives {costs['wide'].rate / once.rate:.1f} times the rate of the wide MLP; the goal is 5.")
-    return costs
-
-
-def _others(paths: dict[str, Path], costs: dict[str, Row]) -> None:
-    models = ("tiny", "wide", "image")
-    print(
-        f"\nOther servers with the same models and load, {MANY} connections: microseconds of processor a request, and requests"
-    )
-    print("a second in brackets. Each speaks the leanest form that it has, and batches the wide MLP where it can.\n")
-    print("| server | speaks | tiny MLP | wide MLP | image model |\n|---|---|---|---|---|")
-    cells = [f"{costs[name].server:.0f} ({costs[name].rate:.0f})" for name in models]
-    print(f"| sardonyx | binary | {' | '.join(cells)} |", flush=True)
-    for title, peer in PEERS.items():
-        cells = []
-        for name in models:
-            try:
-                with theirs(peer, paths[name], name) as (port, pid):
-                    load = over_http(port, pid, peer.request(name), MANY, 3 * SECONDS)
-                cells.append(f"{load.cpu:.0f} ({load.rate:.0f})")
-            except RuntimeError as error:
-                cells.append(f"failed: {str(error).replace('|', '/')[:120]}")
-        print(f"| {title} | {peer.speaks} | {' | '.join(cells)} |", flush=True)
 
 
 def _http(

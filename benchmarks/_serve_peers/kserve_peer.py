@@ -18,10 +18,11 @@ class Onnx(Model):
         x = payload.inputs[0].as_numpy()
         (y,) = self._session.run(["y"], {"x": x})
         output = InferOutput("y", list(y.shape), "FP32")
-        output.set_data_from_numpy(y, binary_data=True)
+        output.set_data_from_numpy(y, binary_data=bool(payload.from_grpc or payload.request_outputs))
         return InferResponse(payload.id or "0", self.name, [output])
 
 
 if __name__ == "__main__":
     model, name, port = sys.argv[1:]
-    ModelServer(http_port=int(port), enable_grpc=False, workers=1, access_log_format=None).start([Onnx(name, model)])
+    server = ModelServer(http_port=int(port), grpc_port=int(port) + 1, workers=1, access_log_format=None)
+    server.start([Onnx(name, model)])

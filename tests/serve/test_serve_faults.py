@@ -7,6 +7,7 @@ import json
 import random
 import socket
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import serving
+from sardonyx.serve.messages import MESSAGES, PACKAGE
 from sardonyx.serve.options import Batching, Limits
 from serving import Answer, Running, tensor
 from soak import amount
@@ -103,6 +105,44 @@ def test_random_requests_never_meet_a_fault_and_leave_nothing_behind(server: Run
     assert {200, 400} <= set(seen)
     assert server.post("/v2/models/tiny/infer", json.loads(BODY)).json["outputs"][0]["data"] == [70, 80, 90]
     _until(lambda: not any(listener.connections for listener in server.server._listeners))
+    assert all(served.waiting == 0 for served in server.server.models.all())
+
+
+@pytest.mark.heavy
+@pytest.mark.soak
+def test_random_messages_over_grpc_never_meet_a_fault(server: Running) -> None:
+    import grpc
+
+    message = MESSAGES["ModelInferRequest"](
+        model_name="tiny",
+        inputs=[{"name": "x", "datatype": "FP32", "shape": X.shape}],
+        raw_input_contents=[X.tobytes()],
+    ).SerializeToString()
+    drawn = random.Random(8)
+    requests = [
+        data for _ in range(ROUNDS) for data in (mutated(drawn, message), drawn.randbytes(drawn.randint(1, 99)))
+    ]
+
+    async def send() -> Counter[grpc.StatusCode]:
+        async with grpc.aio.insecure_channel(server.grpc) as channel:
+            once = channel.unary_unary(f"/{PACKAGE}.GRPCInferenceService/ModelInfer")
+            gate = asyncio.Semaphore(32)
+
+            async def one(data: bytes) -> grpc.StatusCode:
+                async with gate:
+                    return await once(data, timeout=20).code()
+
+            found = Counter(await asyncio.gather(*map(one, requests)))
+            stream = channel.stream_stream(f"/{PACKAGE}.GRPCInferenceService/ModelStreamInfer")
+            said = [
+                MESSAGES["ModelStreamInferResponse"].FromString(data) async for data in stream(iter([b"\xff", message]))
+            ]
+            assert [bool(answer.error_message) for answer in said] == [True, False]
+            return found
+
+    seen = asyncio.run(send())
+    assert set(seen) <= {grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}, seen
+    assert all(count > ROUNDS / 100 for count in seen.values())
     assert all(served.waiting == 0 for served in server.server.models.all())
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from sardonyx.errors import OutputError
 from sardonyx.serve.access import Access, bearer
@@ -94,18 +95,15 @@ class Service:
             "SystemSharedMemoryRegister": self._shared_register,
             "SystemSharedMemoryUnregister": self._shared_unregister,
         }
+        # Requests come as bytes: gRPC answers for a deserializer that fails as if the server were at fault.
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(
-                _guarded(method),
-                request_deserializer=MESSAGES[f"{name}Request"].FromString,
-                response_serializer=MESSAGES[f"{name}Response"].SerializeToString,
+                _guarded(method, f"{name}Request"), response_serializer=MESSAGES[f"{name}Response"].SerializeToString
             )
             for name, method in methods.items()
         }
         handlers["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(
-            self._stream,
-            request_deserializer=MESSAGES["ModelInferRequest"].FromString,
-            response_serializer=MESSAGES["ModelStreamInferResponse"].SerializeToString,
+            self._stream, response_serializer=MESSAGES["ModelStreamInferResponse"].SerializeToString
         )
         return grpc.method_handlers_generic_handler(f"{PACKAGE}.GRPCInferenceService", handlers)
 
@@ -167,15 +165,16 @@ class Service:
             raise found
         return self._answer(served, request, outputs, found)
 
-    async def _stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    async def _stream(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         caller = _caller(context)
-        async for request in requests:
+        async for data in requests:
+            name = ""
             try:
+                request = _parsed(data, "ModelInferRequest")
+                name = request.id
                 answer = await self._infer(request, caller)
             except Refusal as refusal:
-                yield MESSAGES["ModelStreamInferResponse"](
-                    error_message=refusal.message, infer_response={"id": request.id}
-                )
+                yield MESSAGES["ModelStreamInferResponse"](error_message=refusal.message, infer_response={"id": name})
             else:
                 yield MESSAGES["ModelStreamInferResponse"](infer_response=answer)
 
@@ -239,16 +238,23 @@ class Service:
         return response
 
 
-def _guarded(method: Callable[[Any, Caller], Any]) -> Callable[[Any, Any], Any]:
+def _guarded(method: Callable[[Any, Caller], Any], kind: str) -> Callable[[bytes, Any], Any]:
     """The method as gRPC calls it, with refusals as its status codes."""
 
-    async def call(request: Any, context: Any) -> Any:
+    async def call(data: bytes, context: Any) -> Any:
         try:
-            return await method(request, _caller(context))
+            return await method(_parsed(data, kind), _caller(context))
         except Refusal as refusal:
             return await context.abort(_CODES.get(refusal.status, grpc.StatusCode.UNKNOWN), refusal.message)
 
     return call
+
+
+def _parsed(data: bytes, kind: str) -> Any:
+    try:
+        return MESSAGES[kind].FromString(data)
+    except DecodeError as error:
+        raise bad(f"the bytes are no {kind}") from error
 
 
 def _caller(context: Any) -> Caller:
