@@ -164,7 +164,7 @@ def _files() -> dict[str, Array]:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and path.stat().st_size > 64:
                 by_kind.setdefault(path.suffix, []).append(path)
-    chosen = [path for paths in by_kind.values() for path in paths[:40]][:1024]
+    chosen = [path for paths in by_kind.values() for path in paths[:400]][:2048]
     rows = []
     for path in chosen:
         with path.open("rb") as file:

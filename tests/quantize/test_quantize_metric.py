@@ -94,6 +94,12 @@ def test_the_interval_holds_the_loss_and_narrows_with_data() -> None:
     assert widths[1] < widths[0] / 5
 
 
+@pytest.mark.parametrize(("name", "high"), [("agreement", 3 / 128), ("cosine", 0.0)])
+def test_examples_that_all_agree_do_not_prove_that_others_will(name: str, high: float) -> None:
+    rows = np.ones((128, 1))
+    assert spread(UNLABELLED[name], rows, rows, Budget.parse("1%"), seed=0) == (0.0, high)
+
+
 def test_labels_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(BadData, match="labels have shape"):
         value("accuracy", SCORES, np.zeros((4, 2)))

@@ -12,6 +12,8 @@ from sardonyx import callables
 from sardonyx.errors import BadData, SourceFailed, UsageError
 from sardonyx.signature import Array
 
+# Of so many in n examples none is seen, one time in twenty: the rule of three.
+UNSEEN = 3
 # Statistics of one example are a row; `total` makes one number of many rows.
 Rows = Array
 
@@ -25,6 +27,8 @@ class Metric:
     total: Callable[[Rows], float]
     higher_is_better: bool = True
     against: str = "labels"
+    # An example is right or wrong, and nothing between.
+    counts: bool = False
 
     def loss(self, before: float, after: float) -> float:
         """How much worse `after` is, in the metric's own unit; negative where it is better."""
@@ -176,15 +180,15 @@ def _own(name: str) -> Metric:
 
 
 LABELLED: dict[str, Metric] = {
-    "accuracy": Metric("accuracy", _accuracy, _mean),
-    "top5": Metric("top5", _top5, _mean),
+    "accuracy": Metric("accuracy", _accuracy, _mean, counts=True),
+    "top5": Metric("top5", _top5, _mean, counts=True),
     "f1": Metric("f1", _pairs, _f1),
     "mae": Metric("mae", lambda y, t: np.abs(_differences(y, t)).mean(axis=1, keepdims=True), _mean, False),
     "rmse": Metric("rmse", lambda y, t: (_differences(y, t) ** 2).mean(axis=1, keepdims=True), _root, False),
     "cosine": Metric("cosine", _cosine, _mean),
 }
 UNLABELLED: dict[str, Metric] = {
-    "agreement": Metric("agreement", _agreement, _mean, against="float"),
+    "agreement": Metric("agreement", _agreement, _mean, against="float", counts=True),
     "cosine": Metric("cosine", _cosine, _mean, against="float"),
 }
 
@@ -192,7 +196,10 @@ UNLABELLED: dict[str, Metric] = {
 def spread(
     metric: Metric, before: Rows, after: Rows, budget: Budget, *, seed: int, draws: int = 500
 ) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the loss, as the budget counts it: the same examples are drawn for both models."""
+    """The 95 % interval of the loss, as the budget counts it: a bootstrap that draws the same examples for both models.
+
+    Where nothing was lost on n examples, one in n / 3 may still be: drawing from equal examples would say that none can.
+    """
     random = np.random.default_rng(seed)
     losses = []
     for _ in range(draws):
@@ -200,6 +207,8 @@ def spread(
         first, second = metric.total(before[picked]), metric.total(after[picked])
         losses.append(budget.share(metric.loss(first, second), first))
     low, high = np.quantile(losses, [0.025, 0.975])
+    if metric.counts and not (after < before).any():
+        high = max(high, budget.share(UNSEEN / len(before), metric.total(before)))
     return float(low), float(high)
 
 
