@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def _torch(name: str, folder: Path, data: Callable[[], dict[str, Array]]) -> Sub
 
 
 def _photographs() -> dict[str, Array]:
-    """Crops of twenty labelled photographs of ImageNet, large and small, some mirrored: 32 of each."""
+    """Crops of twenty labelled photographs of ImageNet, large and small, some mirrored: 64 of each."""
     from PIL import Image
 
     import real
@@ -72,7 +73,7 @@ def _photographs() -> dict[str, Array]:
     random, crops, labels = np.random.default_rng(0), [], []
     for path in sorted(real.path("foolbox/data").glob("imagenet_*")):
         photograph = Image.open(path).convert("RGB")
-        for _ in range(32):
+        for _ in range(64):
             side = int(min(photograph.size) * random.uniform(0.7, 1.0))
             left, top = (int(random.integers(0, size - side + 1)) for size in photograph.size)
             crop = photograph.resize((224, 224), Image.Resampling.BILINEAR, (left, top, left + side, top + side))
@@ -150,29 +151,24 @@ def _strips() -> dict[str, Array]:
 
 def _files() -> dict[str, Array]:
     """The beginnings and ends of real files of many kinds, in Magika's own form: 1024 bytes of each, padded with 256."""
-    import onnxruntime
     import sklearn
 
-    folders = [
-        Path(sklearn.__file__).parent,
-        Path(onnxruntime.__file__).parent,
-        ROOT / "build" / "models",
-        ROOT / "docs",
-    ]
+    folders = [Path(sklearn.__file__).parents[1], ROOT / "build" / "models", ROOT / "docs"]
     by_kind: dict[str, list[Path]] = {}
+    random = Random(0)
     for folder in folders:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and path.stat().st_size > 64:
                 by_kind.setdefault(path.suffix, []).append(path)
-    chosen = [path for paths in by_kind.values() for path in paths[:400]][:2048]
+    chosen = [path for paths in by_kind.values() for path in random.sample(paths, min(len(paths), 200))]
     rows = []
-    for path in chosen:
+    for path in random.sample(chosen, min(len(chosen), 4096)):
         with path.open("rb") as file:
             begin = file.read(4096).lstrip()[:1024]
             file.seek(max(0, path.stat().st_size - 4096))
             end = file.read().rstrip()[-1024:]
         rows.append([*begin, *[256] * (1024 - len(begin)), *[256] * (1024 - len(end)), *end])
-    return {"bytes": np.array(rows, np.int32)[np.random.default_rng(0).permutation(len(rows))]}
+    return {"bytes": np.array(rows, np.int32)}
 
 
 def _fashion(part: str, count: int) -> tuple[Array, Array]:

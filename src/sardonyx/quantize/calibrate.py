@@ -14,6 +14,7 @@ from sardonyx.quantize.histogram import Histogram
 from sardonyx.quantize.prepare import copied
 from sardonyx.run.session import Session, Settings
 from sardonyx.samples import Batch
+from sardonyx.signature import Array
 
 # Bytes of watched tensors that one run may give at a time. onnxruntime holds them twice.
 AT_ONCE = 192 << 20
@@ -24,11 +25,21 @@ Histograms = dict[str, Histogram]
 def histograms(
     model: Model, names: Sequence[str], batches: Iterable[Batch], settings: Settings, *, at_once: int = AT_ONCE
 ) -> Histograms:
-    """The histogram of each named tensor. `batches` is walked once per group of tensors that fit into `at_once` bytes.
-
-    Batches may differ in shape. Memory is the model's, one group of tensors and the bins.
-    """
+    """The histogram of each named tensor. Memory is the model's, one group of tensors and the bins."""
     found: Histograms = {name: Histogram() for name in names}
+    for name, value in observed(model, names, batches, settings, at_once=at_once):
+        found[name].add(value)
+    _refuse_strange(found)
+    return found
+
+
+def observed(
+    model: Model, names: Sequence[str], batches: Iterable[Batch], settings: Settings, *, at_once: int = AT_ONCE
+) -> Iterator[tuple[str, Array]]:
+    """Every value of the named tensors. `batches` is walked once per group of tensors that fit into `at_once` bytes.
+
+    Batches may differ in shape.
+    """
     groups = _groups(model, names, batches, settings, at_once)
     for index, group in enumerate(groups):
         inside = [name for name in group if name in model.signature.input_names]
@@ -38,11 +49,8 @@ def histograms(
             for batch in batches:
                 values = {name: batch.inputs[name] for name in inside}
                 values |= session.run_fitted(batch.inputs) if session is not None else {}
-                for name, value in values.items():
-                    found[name].add(value)
+                yield from values.items()
                 advance()
-    _refuse_strange(found)
-    return found
 
 
 def exposing(model: Model, names: Sequence[str]) -> Model:

@@ -156,7 +156,7 @@ class Search:
         assert item.variant.plan is not None
         for name in registry.names(CALIBRATORS):
             if name != item.variant.calibrator and time.monotonic() < end:
-                model = self.subject.built(item.variant.plan, name)
+                model = _own(item.variant).built(item.variant.plan, name)
                 variant = replace(item.variant, name=f"{item.name}, {name}", model=model, calibrator=name)
                 found.append(self._tried(variant))
         best = min([item, *found], key=lambda one: one.score.loss if one.score else float("inf"))
@@ -169,7 +169,7 @@ class Search:
         assert variant is not None
         assert variant.plan is not None
         float_only = unfused(variant.model, variant.plan.nodes)
-        names = float_only | losers(self.subject.model, variant, self.feed, self.subject.settings)
+        names = float_only | losers(_own(variant).model, variant, self.feed, self.subject.settings)
         if not names or names >= variant.plan.nodes:
             return None
         reasons = {name: NOT_FUSED if name in float_only else SLOWER for name in names}
@@ -181,7 +181,7 @@ class Search:
         assert variant is not None
         assert variant.plan is not None
         calibrator = variant.calibrator or self.subject.calibrator
-        found = sensitivity.spared(self.subject, variant.plan, calibrator, self.judge, self.screening, end=end)
+        found = sensitivity.spared(_own(variant), variant.plan, calibrator, self.judge, self.screening, end=end)
         if found is None:
             return None
         names = variant.plan.nodes - found.nodes
@@ -193,7 +193,7 @@ class Search:
         plan = variant.plan.without(names)
         name = f"{variant.name}, {word}"
         self.reverted[name] = reasons
-        model = self.subject.built(plan, variant.calibrator)
+        model = _own(variant).built(plan, variant.calibrator)
         return self._tried(replace(variant, name=name, model=model, plan=plan))
 
     def _hear(self, guard: Guard) -> Candidate | None:
@@ -209,6 +209,12 @@ class Search:
             if item.ruling.passed and (best is None or _ruled(item) > _ruled(best)):
                 best = item
         return best
+
+
+def _own(variant: Variant) -> Subject:
+    """The model that the variant's plan is about."""
+    assert variant.subject is not None
+    return variant.subject
 
 
 def _rank(scheme: str) -> int:

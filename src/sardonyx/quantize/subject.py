@@ -10,6 +10,7 @@ from sardonyx import machine, registry
 from sardonyx.model import Model
 from sardonyx.quantize import qdq
 from sardonyx.quantize.calibrate import Histograms, histograms
+from sardonyx.quantize.outliers import apart
 from sardonyx.quantize.qdq import Range
 from sardonyx.quantize.steps import Plan
 from sardonyx.run.session import Settings
@@ -20,20 +21,12 @@ CALIBRATORS = "sardonyx.quantize.calibrators"
 UNBOUNDED = 1e6
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One way to quantise the model. `plan` and `ranges` are there where nodes can be left in float one by one."""
-
-    name: str
-    scheme: str
-    model: Model
-    plan: Plan | None = None
-    calibrator: str | None = None
-
-
 @dataclass
 class Subject:
-    """The model as schemes see it. Histograms are taken once, when the first scheme asks for ranges."""
+    """The model as schemes see it. Histograms are taken once, when the first scheme asks for ranges.
+
+    `narrow` are products that stay in float: they multiply what no integers of the others' scale can hold.
+    """
 
     model: Model
     calibration: Iterable[Batch]
@@ -41,10 +34,19 @@ class Subject:
     vnni: bool = field(default_factory=machine.has_vnni)
     calibrator: str = "minmax"
     kept_ranges: dict[str, dict[str, Range]] = field(default_factory=dict)
+    narrow: frozenset[str] = frozenset()
 
     @cached_property
     def histograms(self) -> Histograms:
         return histograms(self.model, qdq.watched(self.model), self.calibration, self.settings)
+
+    @cached_property
+    def apart(self) -> Subject | None:
+        """The same model with outliers multiplied apart, where there are any."""
+        found = apart(self.model, self.calibration, self.settings)
+        if found is None:
+            return None
+        return Subject(found.model, self.calibration, self.settings, self.vnni, self.calibrator, narrow=found.products)
 
     def ranges(self, calibrator: str | None = None) -> dict[str, Range]:
         """The range of every watched tensor by a calibrator. Tensors without a value, or with masks in them, have none."""
@@ -59,3 +61,15 @@ class Subject:
     def built(self, plan: Plan, calibrator: str | None = None) -> Model:
         """The model with the nodes of the plan on integers."""
         return qdq.with_qdq(self.model, plan, self.ranges(calibrator))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to quantise a model. Where nodes can be left in float one by one it has a plan, of the nodes of `subject`."""
+
+    name: str
+    scheme: str
+    model: Model
+    plan: Plan | None = None
+    calibrator: str | None = None
+    subject: Subject | None = None

@@ -19,16 +19,19 @@ _JOINING = frozenset(("Add", "GlobalAveragePool", "AveragePool", "Concat", "MaxP
 REACHES = ("whole", "joined", "products")
 
 
-def static_variants(subject: Subject, scheme: str, plan: Plan, words: tuple[str, ...] = REACHES) -> Iterator[Variant]:
+def static_variants(
+    subject: Subject, scheme: str, plan: Plan, words: tuple[str, ...] = REACHES, *, name: str = ""
+) -> Iterator[Variant]:
     """The scheme on everything, on products with what joins them, and on products alone, where these differ."""
+    name = name or scheme
     tried: set[frozenset[str]] = set()
-    reaches = _reaches(quantizable(subject.model))
+    reaches = _reaches([node for node in quantizable(subject.model) if node.name not in subject.narrow])
     for word in words:
         nodes = reaches[word]
         if nodes and nodes not in tried:
             tried.add(nodes)
             chosen = Plan(nodes, plan.activation, plan.weight, plan.per_channel, plan.reduce_range)
-            yield Variant(f"{scheme} {word}", scheme, subject.built(chosen), chosen, subject.calibrator)
+            yield Variant(f"{name} {word}", scheme, subject.built(chosen), chosen, subject.calibrator, subject)
 
 
 def _reaches(nodes: list[ir.Node]) -> dict[str, frozenset[str]]:

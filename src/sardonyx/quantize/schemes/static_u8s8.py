@@ -15,5 +15,8 @@ RANK = 1
 
 
 def variants(subject: Subject) -> Iterator[Variant]:
-    """Static INT8, U8S8."""
-    yield from static_variants(subject, "static_u8s8", Plan(frozenset(), reduce_range=not subject.vnni))
+    """Static INT8, U8S8, and once more with outliers apart, where there are any."""
+    plan = Plan(frozenset(), reduce_range=not subject.vnni)
+    yield from static_variants(subject, "static_u8s8", plan)
+    if subject.apart is not None:
+        yield from static_variants(subject.apart, "static_u8s8", plan, ("products",), name="static_u8s8 apart,")
