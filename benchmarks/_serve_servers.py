@@ -89,12 +89,9 @@ def theirs(peer: Peer, model: Path, name: str) -> Iterator[tuple[int, int]]:
             _wait(server, port, next(ask for ask in peer.forms.values() if ask is not None)(name), said)
             yield port, server.pid
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGTERM)
-            try:
+            server.terminate()  # and no other of its processes, so that it can end them in order
+            with suppress(subprocess.TimeoutExpired):
                 server.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(server.pid, signal.SIGKILL)
             with suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGKILL)
 

@@ -4,6 +4,7 @@ import os
 import sys
 
 os.environ |= {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+import signal
 import time
 
 import numpy as np
@@ -38,6 +39,7 @@ if __name__ == "__main__":
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
     serve.start(http_options={"host": "127.0.0.1", "port": int(port)})
     serve.run(Onnx.bind(model, name), route_prefix="/")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
         while True:
             time.sleep(1)
