@@ -143,12 +143,16 @@ class Search:
         if lean is not None:
             found.append(lean)
         for start in (lean, item):
-            if start is not None and start.reason == ACCURACY:
+            if start is not None and self._is_close_to_the_budget(start):
                 # The step that saves most gets its share even where everything before it took too long.
                 spared = self._spared(start, max(end, time.monotonic() + SPARING * self.seconds))
                 if spared is not None:
                     return [*found, spared]
         return found
+
+    def _is_close_to_the_budget(self, item: Candidate) -> bool:
+        """Or beyond it: other data may say otherwise than the data of the search."""
+        return item.score is not None and item.score.loss > sensitivity.TARGET * self.judge.budget.amount
 
     def _other_calibrator(self, item: Candidate, found: list[Candidate], end: float) -> Candidate:
         """The same plan with the calibrator that loses least."""
