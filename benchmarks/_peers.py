@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,11 +54,12 @@ def _command(name: str, model: Path, given: Path, expected: Path, metric: str, t
 
 
 def _run(command: list[str], patience: float) -> str:
-    """Why it failed; empty if it did not."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
-    except subprocess.TimeoutExpired:
-        return f"not ready after {patience:g} s"
+    """Why it failed; empty if it did not. Some tools leave files where they run."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False, cwd=scratch)
+        except subprocess.TimeoutExpired:
+            return f"not ready after {patience:g} s"
     if done.returncode == 0:
         return ""
     said = [line.strip() for line in done.stderr.splitlines() if line.strip()]

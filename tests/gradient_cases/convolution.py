@@ -74,6 +74,28 @@ CASES: list[Case] = [
     _sized("Conv", normal(2, 2, 5, 6), normal(3, 2, 2, 2), name="same lower", auto_pad="SAME_LOWER"),
     _sized("Conv", normal(2, 2, 5, 6), normal(3, 2, 2, 2), name="valid", auto_pad="VALID"),
     _sized("Conv", normal(3, 2, 2, 2), normal(8, 2, 1, 1), name="small images", torch=_conv()),
+    # From 65 columns on the weights' gradient is found in other ways, by the sizes.
+    _sized("Conv", normal(2, 8, 5, 6), normal(2, 8, 3, 3), name="many inputs", pads=[1, 0, 1, 2], dilations=[1, 2]),
+    _sized("Conv", normal(1, 9, 5, 18), normal(2, 9, 2, 4), name="wide", second=False, torch=_conv()),
+    _sized(
+        "Conv",
+        normal(1, 16, 4, 4),
+        normal(2, 8, 3, 3),
+        name="many inputs in groups",
+        group=2,
+        pads=[1, 1, 1, 1],
+        second=False,
+        torch=_conv(groups=2, padding=1),
+    ),
+    _sized("Conv", normal(1, 9, 2, 9), normal(2, 9, 2, 4), name="few rows", second=False, torch=_conv()),
+    _sized(
+        "Conv",
+        normal(2, 8, 5, 4),
+        normal(32, 8, 3, 3),
+        name="many channels",
+        pads=[1, 1, 1, 1],
+        torch=_conv(padding=1),
+    ),
     _sized("ConvTranspose", normal(2, 3, 4, 4), normal(3, 2, 3, 3), normal(2), torch=_conv_transpose()),
     _sized(
         "ConvTranspose",

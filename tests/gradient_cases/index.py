@@ -12,6 +12,7 @@ CASES: list[Case] = [
     case("Gather", normal(3, 5, 2), np.array([1, 1, -1]), name="inner axis", axis=1, torch=lambda x, i: x[:, i]),
     case("Gather", normal(3, 5), scalar(2), name="one column", axis=1, torch=lambda x: x[:, 2]),
     case("Gather", normal(3, 5), np.array(2, np.int32), name="one row", torch=lambda x, i: x[i]),
+    case("Gather", normal(3, 5, 2), scalar(-2), name="a known row", axis=1, torch=lambda x: x[:, -2]),
     case("GatherND", normal(3, 4, 2), np.array([[0, 1], [2, 3], [0, 1]]), torch=lambda x, i: x[i[:, 0], i[:, 1]]),
     case("GatherND", normal(2, 4, 3), np.array([[1], [3]]), name="batch", batch_dims=1),
     case("GatherElements", normal(3, 4), np.array([[0, 1, 1], [3, 3, 3]]), axis=1, torch=lambda x, i: x.gather(1, i)),

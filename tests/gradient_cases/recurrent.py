@@ -85,6 +85,7 @@ CASES: list[Case] = [
     _recurrent("LSTM", 4, torch=_torch_lstm),
     _recurrent("LSTM", 4, name="both ways", direction="bidirectional"),
     _recurrent("LSTM", 4, name="reverse", direction="reverse", second=False),
+    _recurrent("LSTM", 4, name="weights alone", direction="bidirectional", fixed=(0,), second=False),
     _recurrent("LSTM", 4, name="both ways with lengths", direction="bidirectional", lengths=_LENGTHS),
     _recurrent("LSTM", 4, name="peephole", peephole=True, second=False),
     _recurrent("LSTM", 4, name="input forget", input_forget=1, second=False),

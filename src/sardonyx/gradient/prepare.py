@@ -50,7 +50,7 @@ def _infer(model: ir.Model) -> None:
     passes.TopologicalSortPass()(model)
     infer_all = passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)
     infer_all(model)
-    if any(value.shape is None for node in model.graph for value in node.outputs if value.name):
+    if any(_unclear(node) or _computable(node) for node in model.graph):
         _fold_integers(model)
         infer_all(model)
     for node in model.graph:
@@ -63,6 +63,16 @@ def _fold_integers(model: ir.Model) -> None:
     from onnxscript import optimizer
 
     optimizer.fold_constants(model, onnx_shape_inference=True, should_fold=_all_integers)
+
+
+def _unclear(node: ir.Node) -> bool:
+    return any(value.shape is None for value in node.outputs if value.name)
+
+
+def _computable(node: ir.Node) -> bool:
+    """Whether the node works out integers, as where a slice begins, from nothing but constants: rules want to know them."""
+    known = (value is None or ir.convenience.get_const_tensor(value) is not None for value in node.inputs)
+    return bool(node.inputs) and _all_integers(node) and all(known)
 
 
 def _all_integers(node: ir.Node) -> bool:

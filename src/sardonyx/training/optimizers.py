@@ -81,10 +81,6 @@ def _shrunk(p: Expr, clock: Clock, weight_decay: float, lr_scale: float) -> Expr
     return p * (1 - clock.rate_like(p, lr_scale) * weight_decay) if weight_decay else p
 
 
-def _toward(old: Expr, new: Expr, share: float) -> Expr:
-    return old + (new - old) * share
-
-
 def _sgd(
     p: Expr, g: Expr, clock: Clock, *state: Expr,
     momentum: float, dampening: float, nesterov: bool, weight_decay: float, lr_scale: float,
@@ -101,18 +97,20 @@ def _sgd(
     return p - rate * (g + fresh * momentum if nesterov else fresh), fresh
 
 
-def _moments(g: Expr, m: Expr, v: Expr, betas: tuple[float, float]) -> tuple[Expr, Expr]:
-    return _toward(m, g, 1 - betas[0]), v * betas[1] + g * g * (1 - betas[1])
+def _sums(g: Expr, m: Expr, v: Expr, betas: tuple[float, float]) -> tuple[Expr, Expr]:
+    """Adam's two moments, each over (1 - beta): so the gradient and its square are added as they are."""
+    return m * betas[0] + g, v * betas[1] + g * g
 
 
 def _adam_step(
     p: Expr, m: Expr, v: Expr, clock: Clock, betas: tuple[float, float], eps: float, lr_scale: float
 ) -> Expr:
-    """p - rate / c1 * m / (sqrt(v) / c2 + eps), multiplied by c2 above and below: numbers are cheaper than tensors."""
-    scale = clock.once(("adam scale", betas), lambda: op("Sqrt", clock.correction(betas[1])))
+    """p - rate / c1 * (1 - b1) m / (sqrt((1 - b2) v) / c2 + eps), with all but m and v gathered in two numbers, which are
+    cheaper than tensors."""
+    scale = clock.once(("adam scale", betas), lambda: op("Sqrt", clock.correction(betas[1]) / (1 - betas[1])))
     rate = clock.once(
         ("adam rate", p.dtype, betas, lr_scale),
-        lambda: _typed(clock.double_rate(lr_scale) / clock.correction(betas[0]) * scale, p),
+        lambda: _typed(clock.double_rate(lr_scale * (1 - betas[0])) / clock.correction(betas[0]) * scale, p),
     )
     small = clock.once(("adam epsilon", p.dtype, betas, eps), lambda: _typed(scale * eps, p))
     return p - rate * (m / (op("Sqrt", v) + small))
@@ -122,7 +120,7 @@ def _adam(
     p: Expr, g: Expr, clock: Clock, m: Expr, v: Expr,
     *, betas: tuple[float, float], eps: float, weight_decay: float, lr_scale: float,
 ) -> tuple[Expr, ...]:  # fmt: skip
-    m, v = _moments(_decayed(g, p, weight_decay), m, v, betas)
+    m, v = _sums(_decayed(g, p, weight_decay), m, v, betas)
     return _adam_step(p, m, v, clock, betas, eps, lr_scale), m, v
 
 
@@ -130,7 +128,7 @@ def _adamw(
     p: Expr, g: Expr, clock: Clock, m: Expr, v: Expr,
     *, betas: tuple[float, float], eps: float, weight_decay: float, lr_scale: float,
 ) -> tuple[Expr, ...]:  # fmt: skip
-    m, v = _moments(g, m, v, betas)
+    m, v = _sums(g, m, v, betas)
     return _adam_step(_shrunk(p, clock, weight_decay, lr_scale), m, v, clock, betas, eps, lr_scale), m, v
 
 
@@ -189,6 +187,10 @@ def _two_moments(options: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG001
     return ("momentum0", "momentum1")
 
 
+def _two_sums(options: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG001
+    return ("sum", "square_sum")
+
+
 def _one_moment(options: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG001
     return ("momentum0",)
 
@@ -204,8 +206,8 @@ OPTIMIZERS: dict[str, Optimizer] = {
             {"momentum": 0.0, "dampening": 0.0, "nesterov": False, "weight_decay": 0.0},
             lambda options: ("momentum0",) if options["momentum"] else (),
         ),
-        Optimizer("adam", _adam, _ADAM, _two_moments),
-        Optimizer("adamw", _adamw, {**_ADAM, "weight_decay": 0.01}, _two_moments),
+        Optimizer("adam", _adam, _ADAM, _two_sums),
+        Optimizer("adamw", _adamw, {**_ADAM, "weight_decay": 0.01}, _two_sums),
         Optimizer("adamw_onnxruntime", _adamw_onnxruntime, {**_ADAM, "eps": 1e-6}, _two_moments),
         Optimizer(
             "rmsprop",

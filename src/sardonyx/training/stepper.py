@@ -43,17 +43,17 @@ class FusedStep:
             folder / manifest.files["step"], state.arrays, kept, settings=settings,
             alternating=[name for name in alternating if kept[name]],
         )  # fmt: skip
-        self._manifest, self._state, self._seed = manifest, state, seed
+        self._state, self._seed = state, seed
+        self._rate, self._number, self._mask = np.zeros((), np.float32), np.zeros((), np.int64), np.zeros((), np.int64)
+        self._numbers: Arrays = {manifest.learning_rate: self._rate, manifest.step: self._number}
+        if manifest.seed is not None:
+            self._numbers[manifest.seed] = self._mask
 
     def step(self, batches: Sequence[Arrays], rate: float) -> float:
         (batch,) = batches
-        feeds = dict(batch)
         number = self._state.step + 1
-        if self._manifest.seed is not None:
-            feeds[self._manifest.seed] = np.array(self._seed + number, np.int64)
-        feeds[self._manifest.learning_rate] = np.array(rate, np.float32)
-        feeds[self._manifest.step] = np.array(number, np.int64)
-        loss = float(self._bound.run(feeds)[0])
+        self._rate[...], self._number[...], self._mask[...] = rate, number, self._seed + number
+        loss = float(self._bound.run({**batch, **self._numbers})[0])
         self._state.step = number
         return loss
 

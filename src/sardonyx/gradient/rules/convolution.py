@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from sardonyx.build import Expr, op
 from sardonyx.errors import NoGradient
@@ -13,6 +17,9 @@ from sardonyx.gradient.windows import Windows, padded_same, pieces, spread, wind
 Sizes = Sequence[int] | None
 # Where one way of multiplying becomes faster than another, on AVX2 with one and two threads.
 _FEW_COLUMNS, _MANY_ROWS, _MANY_POSITIONS = 64, 32, 64
+_NARROW = 16
+# How many more rows than there are outputs a product may have, to spare copies.
+_LITTLE_MORE = 1.25
 
 
 def _spatial(w: Expr) -> list[int]:
@@ -53,17 +60,86 @@ def _conv_same(
 def weight_gradient(x: Expr, g: Expr, w: Expr, slid: Windows, group: int) -> Expr:
     """For every place of the kernel, the product of the outputs' gradients with the elements that it met.
 
-    Of three ways the one that was measured to be the fastest for such sizes.
+    Of several ways the one that was measured to be the fastest for such sizes.
     """
     inputs, outputs = w.size(1) or 0, (w.size(0) or 0) // group
     counts = [size_of(g, axis) for axis in range(2, g.rank)]
     if inputs * slid.count <= _FEW_COLUMNS and slid.count > 1:
         return _stacked_product(x, g, w, slid, counts, group, inputs, outputs)
-    if group == 1 and outputs >= _MANY_ROWS and _positions(g) >= _MANY_POSITIONS:
-        parts = _flat_products(x, g, slid, counts, inputs, outputs)
+    moves = _moves(x, g, slid)
+    if group == 1 and outputs >= _MANY_ROWS and (moves is not None or _positions(g) >= _MANY_POSITIONS):
+        parts = _flat_products(x, g, slid, counts, moves, inputs, outputs)
     else:
-        parts = _batched_products(x, g, slid, counts, group, inputs, outputs)
-    return reshape_like(op("Concat", *parts, axis=-1) if len(parts) > 1 else parts[0], w)
+        parts = _batched_products(x, g, slid, counts, moves, group, inputs, outputs)
+    joined = [op("Unsqueeze", part, [-1]) for part in parts]
+    return reshape_like(op("Concat", *joined, axis=-1) if len(joined) > 1 else joined[0], w)
+
+
+def _batched_products(
+    x: Expr, g: Expr, slid: Windows, counts: list[Expr], moves: _Moves | None, group: int, inputs: int, outputs: int
+) -> list[Expr]:
+    """Per sample and group, then summed over the samples: [group, outputs, inputs] each."""
+    lefts, rights = _met(x, g, slid, counts, moves)
+    lefts = [reshape(left, join_sizes([size_of(g, 0), group, outputs, -1], g)) for left in lefts]
+    rights = [swap_last(reshape(right, join_sizes([size_of(g, 0), group, inputs, -1], g))) for right in rights]
+    return [op("ReduceSum", left @ right, [0], keepdims=0) for left, right in itertools.product(lefts, rights)]
+
+
+def _flat_products(
+    x: Expr, g: Expr, slid: Windows, counts: list[Expr], moves: _Moves | None, inputs: int, outputs: int
+) -> list[Expr]:
+    """Many channels: over samples and positions at once, so that no array per sample is made."""
+    order = [1, 0, *range(2, g.rank)]
+    lefts, rights = _met(op("Transpose", x, perm=order), op("Transpose", g, perm=order), slid, counts, moves)
+    lefts, rights = [reshape(left, [outputs, -1]) for left in lefts], [reshape(right, [inputs, -1]) for right in rights]
+    return [op("Gemm", left, right, transB=1) for left, right in itertools.product(lefts, rights)]
+
+
+def _met(x: Expr, g: Expr, slid: Windows, counts: list[Expr], moves: _Moves | None) -> tuple[list[Expr], list[Expr]]:
+    """Gradients and elements: each of the one with each of the other are the places of the kernel, in their order."""
+    if moves is None:
+        return [g], pieces(x, slid, counts)
+    rows, columns = g.size(2) or 0, g.size(3) or 0
+    # The gradient's rows are moved as one long line, in which a row is a step of so many columns.
+    lines = reshape(g, join_sizes([size_of(g, 0), size_of(g, 1), rows * columns], g))
+    return (
+        [_moved(lines, [step * columns for step in pads]) for pads in moves.down],
+        [_moved(x, pads) for pads in moves.aside],
+    )
+
+
+def _moved(x: Expr, pads: Sequence[int]) -> Expr:
+    """`x` along its last axis, of which negative pads cut."""
+    if not any(pads):
+        return x
+    size = x.size(-1)
+    if size is not None and size <= _NARROW:  # a product with ones at the right places moves short rows faster
+        return x @ x.build.constant(np.eye(size, size + sum(pads), pads[0]), x.dtype)
+    return op("Pad", x, list(pads), x._alike(0), [x.rank - 1])
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """Pads by which the gradient moves down for each row of the kernel, and those by which the input moves aside for each
+    column: a few copies of both then serve all places."""
+
+    down: list[tuple[int, int]]
+    aside: list[tuple[int, int]]
+
+
+def _moves(x: Expr, g: Expr, slid: Windows) -> _Moves | None:
+    """The moves of windows that are one apart; None where there are none, or where they do not pay."""
+    height, width, rows, columns = (part.size(axis) if part.rank == 4 else None for part in (x, g) for axis in (2, 3))
+    if set(slid.strides) != {1} or not height or not width or not rows or not columns:
+        return None
+    first, second = (
+        [place * step - pad for place in range(size)]
+        for size, step, pad in zip(slid.kernel, slid.dilations, slid.before, strict=True)
+    )
+    down = [(start, height - rows - start) for start in first]
+    aside = [(-start, columns - width + start) for start in second]
+    inside = min(map(min, down)) > -rows and min(map(min, aside)) > -width
+    return _Moves(down, aside) if inside and height <= _LITTLE_MORE * rows else None
 
 
 def _stacked_product(
@@ -75,28 +151,6 @@ def _stacked_product(
     right = op("Concat", *(reshape(piece, shape) for piece in pieces(x, slid, counts)), axis=2)
     found = op("ReduceSum", left @ swap_last(right), [0], keepdims=0)
     return reshape_like(op("Transpose", reshape(found, [group * outputs, slid.count, inputs]), perm=[0, 2, 1]), w)
-
-
-def _batched_products(
-    x: Expr, g: Expr, slid: Windows, counts: list[Expr], group: int, inputs: int, outputs: int
-) -> list[Expr]:
-    """Per sample and group, then summed over the samples: [group, outputs, inputs, 1] each."""
-    left = reshape(g, join_sizes([size_of(g, 0), group, outputs, -1], g))
-    found = []
-    for piece in pieces(x, slid, counts):
-        right = reshape(piece, join_sizes([size_of(g, 0), group, inputs, -1], g))
-        found.append(op("Unsqueeze", op("ReduceSum", left @ swap_last(right), [0], keepdims=0), [-1]))
-    return found
-
-
-def _flat_products(x: Expr, g: Expr, slid: Windows, counts: list[Expr], inputs: int, outputs: int) -> list[Expr]:
-    """Many channels: over samples and positions at once, so that no array per sample is made."""
-    order = [1, 0, *range(2, g.rank)]
-    left = reshape(op("Transpose", g, perm=order), [outputs, -1])
-    found = []
-    for piece in pieces(op("Transpose", x, perm=order), slid, counts):
-        found.append(op("Unsqueeze", op("Gemm", left, reshape(piece, [inputs, -1]), transB=1), [-1]))
-    return found
 
 
 def _positions(g: Expr) -> int:

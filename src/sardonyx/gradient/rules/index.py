@@ -13,6 +13,10 @@ Triple = tuple[Expr, None, Expr]
 def _gather(g: Expr, y: Expr, x: Expr, indices: Expr, *, axis: int) -> Expr:
     """Rows of the gradient added into zeros; the axis goes first for that, and back."""
     axis %= x.rank
+    known, size = indices.constant, x.size(axis)
+    if known is not None and not indices.rank and size and axis < x.rank - 1:
+        place = int(known) % size  # one row that is known: zeros before and behind it
+        return op("Pad", op("Unsqueeze", g, [axis]), [place, size - 1 - place], x._alike(0), [axis])
     places = op("Unsqueeze", indices, [-1]) if indices.rank else reshape(indices, [1, 1])
     if not indices.rank:
         g = op("Unsqueeze", g, [axis])
