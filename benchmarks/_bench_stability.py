@@ -1,7 +1,8 @@
 """Whether two runs of `bench` on the same pair give the same verdict, on a quiet machine and beside a busy core.
 
-Prints a section for RESULTS.md, where it is not yet: it wants a machine that does nothing else for a quarter of an hour.
-Every run is a process of its own, as two runs of the command are.
+Prints a section for RESULTS.md, where it is not yet: it wants a machine that does nothing else for a quarter of an hour. Every run is a
+process of its own, as two runs of the command are. Rows are kept in build/stability, and a run goes on where the last one
+stopped; `--again` begins anew.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ RUNS, SECONDS, GOAL = 20, 1.0, 0.95
 WIDTH, LAYERS = 256, 20
 # Pairs by what the second model leaves out: the ratio of layers is the ratio of work.
 PAIRS = {"the same model twice": 20, "1.1 times the work": 18, "twice the work": 10}
+KEPT = Path(__file__).parent.parent / "build" / "stability"
 COMMAND = str(Path(sys.executable).with_name("sardonyx"))
 
 
@@ -37,12 +39,16 @@ def main() -> None:
     print("computes without pause. Spread is how far the ratio of one pair moves from run to run.\n")
     print("| pair | threads | machine | ratio | spread | widest interval | verdicts | agreement |")
     print("|---|---|---|---|---|---|---|---|")
+    KEPT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         for pair, layers in PAIRS.items():
             one, two = _write(Path(folder) / "one.onnx", LAYERS), _write(Path(folder) / "two.onnx", layers)
             for threads in (1, 2):
                 for busy in (False, True):
-                    print(_row(pair, threads, busy, _runs(one, two, threads, busy)), flush=True)
+                    kept = KEPT / f"{LAYERS}-{layers}-{threads}-{'busy' if busy else 'quiet'}.md"
+                    if "--again" in sys.argv or not kept.exists():
+                        kept.write_text(_row(pair, threads, busy, _runs(one, two, threads, busy)))
+                    print(kept.read_text(), flush=True)
 
 
 def _write(path: Path, layers: int) -> Path:
