@@ -1,7 +1,7 @@
 """Whether two runs of `bench` on the same pair give the same verdict, on a quiet machine and beside a busy core.
 
-Prints a section for RESULTS.md, where it is not yet: it wants a machine that does nothing else for a quarter of an hour. Every run is a
-process of its own, as two runs of the command are. Rows are kept in build/stability, and a run goes on where the last one
+Prints a section for RESULTS.md, where it is not yet: it wants a machine that does nothing else for half an hour. Every run is
+a process of its own, as two runs of the command are. Rows are kept in build/stability, and a run goes on where the last one
 stopped; `--again` begins anew.
 """
 
