@@ -42,7 +42,8 @@ VARIANTS = ("eager", "sardonyx", *PEERS)
 MEMORY_GOAL = 1.3
 # Why a library has no figure, in place of what it says itself.
 REASONS = {
-    "'LSTM'": "no LSTM", "BatchNormalization has": "no BatchNorm in training", "BatchNormalization with": "no BatchNorm in training",
+    "'LSTM'": "no LSTM",
+    "BatchNormalization has": "no BatchNorm in training", "BatchNormalization with": "no BatchNorm in training",
     "'Cast'": "no gradient of Cast", "perm size": "its graph does not run", "static": "needs static sizes",
 }  # fmt: skip
 
