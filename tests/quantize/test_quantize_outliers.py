@@ -81,6 +81,20 @@ def test_nothing_is_parted_where_no_channel_stands_out() -> None:
     assert apart(model(loud=1), batches(), SETTINGS) is None
 
 
+def test_a_product_of_the_models_own_input_is_parted_too() -> None:
+    text = '<ir_version: 10, opset_import: ["": 20]> g (float[n,64] x) => (float[n,2] y) <float[64,2] w> { y = MatMul(x, w) }'
+    proto = Model.from_text(
+        text.replace("<float[64,2] w>", f"<float[64,2] w = {{{', '.join(['0.5'] * 128)}}}>")
+    ).to_proto()
+    loud = np.random.default_rng(1).normal(size=(8, WIDTH)).astype(np.float32)
+    loud[:, LOUD] *= 200
+    found = apart(prepared(Model.from_proto(proto)), [Batch({"x": loud})], SETTINGS)
+    assert found is not None
+    np.testing.assert_allclose(
+        Session(found.model, SETTINGS).run_fitted({"x": loud})["y"], loud @ np.full((WIDTH, 2), 0.5), rtol=1e-3
+    )
+
+
 def test_integers_are_closer_to_float_with_outliers_apart() -> None:
     subject = Subject(model(), batches(), SETTINGS)
     *whole, parted = (_error(variant.model, subject.model) for variant in static_u8s8.variants(subject))

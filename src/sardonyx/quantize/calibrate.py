@@ -92,7 +92,9 @@ def _sizes(model: Model, names: Sequence[str], batch: Batch, settings: Settings)
             node.outputs[0].dtype, node.outputs[0].shape = ir.DataType.INT64, ir.Shape([None])
             own.ir.graph.append(node)
             shapes.append(node.outputs[0])
-    own.ir.graph.outputs[:] = shapes or own.ir.graph.outputs[:]
+    if not shapes:  # all of them are inputs, which are there already
+        return {}
+    own.ir.graph.outputs[:] = shapes
     found = Session(own, settings).run_fitted(batch.inputs)
     return {name.removesuffix("_shape_of"): int(np.prod(shape)) * 4 for name, shape in found.items()}
 
