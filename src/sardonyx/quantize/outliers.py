@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from sardonyx.model import Model
 from sardonyx.quantize.calibrate import observed
-from sardonyx.quantize.prepare import constant, copied, is_weighted
+from sardonyx.quantize.prepare import constant, copied, initializer, is_weighted
 from sardonyx.run.session import Settings
 from sardonyx.samples import Batch
 from sardonyx.signature import Array
@@ -88,9 +88,9 @@ def _part(graph: ir.Graph, nodes: list[ir.Node], places: Array) -> list[str]:
     assert x is not None
     mask = np.ones(len(_weight(nodes[0])), np.float32)
     mask[places] = 0
-    rest = _node("Mul", [x, _initializer(graph, f"{x.name}_without", mask)], f"{x.name}_rest", x)
+    rest = _node("Mul", [x, initializer(graph, f"{x.name}_without", mask)], f"{x.name}_rest", x)
     few = _node(
-        "Gather", [x, _initializer(graph, f"{x.name}_places", places.astype(np.int64))], f"{x.name}_few", x, axis=-1
+        "Gather", [x, initializer(graph, f"{x.name}_places", places.astype(np.int64))], f"{x.name}_few", x, axis=-1
     )
     graph.insert_before(nodes[0], [rest, few])
     return [_multiply(graph, node, rest.outputs[0], few.outputs[0], places) for node in nodes]
@@ -100,7 +100,7 @@ def _multiply(graph: ir.Graph, node: ir.Node, rest: ir.Value, few: ir.Value, pla
     """Adds the product of the few to that of the rest, which the node goes on to make, and gives its name."""
     result, rows = node.outputs[0], np.ascontiguousarray(_weight(node)[places])
     users = [(use.node, use.idx) for use in result.uses()]
-    narrow = _node("MatMul", [few, _initializer(graph, f"{node.name}_rows", rows)], f"{node.name}_apart", result)
+    narrow = _node("MatMul", [few, initializer(graph, f"{node.name}_rows", rows)], f"{node.name}_apart", result)
     total = _node("Add", [result, narrow.outputs[0]], f"{node.name}_total", result)
     node.replace_input_with(0, rest)
     for user, index in users:
@@ -122,10 +122,3 @@ def _node(kind: str, inputs: list[ir.Value], name: str, like: ir.Value, **attrib
     node = ir.node(kind, inputs, attributes, name=name)
     node.outputs[0].name, node.outputs[0].dtype = name, like.dtype
     return node
-
-
-def _initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
-    value = ir.Value(name=name, const_value=ir.tensor(array, name=name))
-    value.shape, value.dtype = ir.Shape(array.shape), ir.DataType.from_numpy(array.dtype)
-    graph.register_initializer(value)
-    return value

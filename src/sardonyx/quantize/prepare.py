@@ -16,6 +16,7 @@ from onnx_ir.passes import common as passes
 from sardonyx.errors import InputError
 from sardonyx.model import Model
 from sardonyx.run.session import BYTES_AT_MOST, Settings, options
+from sardonyx.signature import Array
 
 # From this opset on QuantizeLinear takes a scale per channel.
 PER_CHANNEL_OPSET = 13
@@ -67,6 +68,15 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     if value is None or value.const_value is None or value.is_graph_input():
         return None
     return value.const_value
+
+
+def initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
+    """The constant of that name in the graph, made of the array where there is none yet."""
+    if name not in graph.initializers:
+        value = ir.Value(name=name, const_value=ir.tensor(array, name=name))
+        value.shape, value.dtype = ir.Shape(array.shape), ir.DataType.from_numpy(array.dtype)
+        graph.register_initializer(value)
+    return graph.initializers[name]
 
 
 def _refuse_quantized(model: Model) -> None:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
 from sardonyx.model import Model
-from sardonyx.quantize.prepare import constant, copied, is_weighted
+from sardonyx.quantize.prepare import constant, copied, initializer, is_weighted
 from sardonyx.quantize.steps import Plan, Step, activation_step, rounded, weight_step
 from sardonyx.signature import Array
 
@@ -224,11 +224,7 @@ class _Writer:
         return wide.outputs[0]
 
     def _constant(self, name: str, array: Array) -> ir.Value:
-        if name not in self.graph.initializers:
-            value = ir.Value(name=name, const_value=ir.tensor(array, name=name))
-            value.shape, value.dtype = ir.Shape(array.shape), ir.DataType.from_numpy(array.dtype)
-            self.graph.register_initializer(value)
-        return self.graph.initializers[name]
+        return initializer(self.graph, name, array)
 
 
 def weight_axis(node: ir.Node, weight: Array) -> int:

@@ -58,7 +58,8 @@ class Bound:
         """The outputs that are no part of the state, in the graph's order."""
         key = tuple(id(self._arrays[name]) for name in self._kept)
         binding = self._bindings.get(key) or self._bind(key)
-        held, bound = {name: np.asarray(array, order="C") for name, array in feeds.items()}, self._fed.get(key, {})
+        held = {name: np.asarray(array, order="C") for name, array in feeds.items()}
+        bound = self._fed.pop(key, {})  # known again only when all of these are bound
         for name, array in held.items():
             if bound.get(name) is not array:
                 binding.bind_cpu_input(name, array)

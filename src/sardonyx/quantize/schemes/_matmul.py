@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from sardonyx.model import Model
-from sardonyx.quantize.prepare import constant, copied, is_weighted
+from sardonyx.quantize.prepare import constant, copied, initializer, is_weighted
 
 
 def with_matmuls(model: Model) -> Model:
@@ -36,10 +36,7 @@ def _replace(graph: ir.Graph, node: ir.Node) -> None:
     assert weight is not None
     transposed = node.attributes.get("transB")
     array = weight.numpy().T if transposed is not None and transposed.value else weight.numpy()
-    name = f"{node.name}_matmul_weight"
-    value = ir.Value(name=name, const_value=ir.tensor(np.ascontiguousarray(array), name=name))
-    value.shape, value.dtype = ir.Shape(array.shape), ir.DataType.FLOAT
-    graph.register_initializer(value)
+    value = initializer(graph, f"{node.name}_matmul_weight", np.ascontiguousarray(array))
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     product = ir.node("MatMul", [node.inputs[0], value], name=node.name)
     new = [product]
