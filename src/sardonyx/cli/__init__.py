@@ -15,7 +15,7 @@ import typer
 import typer.core
 
 from sardonyx import __version__, registry
-from sardonyx.cli import _contract
+from sardonyx.cli import _contract, _interrupt
 from sardonyx.report import Report
 
 # Help is plain text: it reads the same in a pipe, and rich is imported only to draw tables.
@@ -59,6 +59,7 @@ def _group(name: str, verbs: Mapping[str, Callable[..., Report]]) -> typer.Typer
 
 def main() -> None:
     """The entry point of the `sardonyx` command."""
+    _interrupt.listen()
     sys.exit(_contract.call(build, sys.argv[1:]))
 
 

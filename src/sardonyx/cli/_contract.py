@@ -6,7 +6,6 @@ import functools
 import inspect
 import json as jsonlib
 import os
-import signal
 import sys
 import traceback
 import typing
@@ -15,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sardonyx.cli import _interrupt
 from sardonyx.cli._terminal import prints_on_stderr, progress_on_stderr, ready_streams, stdout_width, wants_colour
 from sardonyx.errors import Internal, Interrupted, OutputError, SardonyxError, UsageError
 from sardonyx.report import Report
@@ -59,8 +59,6 @@ def call(build: Callable[[], typer.Typer], words: Sequence[str]) -> int:
     import click
 
     ready_streams()
-    # Being told to end is being interrupted: temporary files go, and so do the child processes.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = int(build()(list(words), prog_name="sardonyx", standalone_mode=False) or 0)
         if code == Interrupted.exit_code:  # what typer makes of KeyboardInterrupt, wherever it struck
@@ -75,7 +73,7 @@ def call(build: Callable[[], typer.Typer], words: Sequence[str]) -> int:
         _say_error(command.partition(" ")[2], usage, "--json" in words)
         return usage.exit_code
     except (click.Abort, KeyboardInterrupt):
-        stopped = Interrupted("interrupted", hint="nothing was half-written; run the command again")
+        stopped = _interrupted()
         _say_error(words[0] if words else "", stopped, "--json" in words)
         return stopped.exit_code
     except OSError as error:
@@ -85,7 +83,13 @@ def call(build: Callable[[], typer.Typer], words: Sequence[str]) -> int:
         return full.exit_code
 
 
+def _interrupted() -> Interrupted:
+    return Interrupted("interrupted", hint="nothing was half-written; run the command again")
+
+
 def _named(error: Exception) -> SardonyxError:
+    if _interrupt.struck():
+        return _interrupted()
     if isinstance(error, SardonyxError):
         return error
     if isinstance(error, OSError):
