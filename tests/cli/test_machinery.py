@@ -22,7 +22,7 @@ VERB = """
 import os, subprocess, sys, time
 import typer
 from sardonyx import errors, files, progress
-from sardonyx.cli import _contract
+from sardonyx.cli import _contract, _interrupt
 from sardonyx.report import Report
 
 def verb(word: str = "") -> Report:
@@ -34,6 +34,7 @@ def build():
     app.callback()(lambda: None)
     return app
 
+_interrupt.listen()
 sys.exit(_contract.call(build, sys.argv[1:]))
 """
 GOOD = "return Report('verb', 'fine', True, {'number': 1})"
