@@ -60,7 +60,9 @@ def _group(name: str, verbs: Mapping[str, Callable[..., Report]]) -> typer.Typer
 def main() -> None:
     """The entry point of the `sardonyx` command."""
     _interrupt.listen()
-    sys.exit(_contract.call(build, sys.argv[1:]))
+    code = _contract.call(build, sys.argv[1:])
+    _interrupt.rest()
+    sys.exit(code)
 
 
 def _show_version(wanted: bool) -> None:

@@ -35,6 +35,8 @@ def keeps(verb: str, command: Callable[..., Report]) -> Callable[..., None]:
         except Exception as error:  # noqa: BLE001  the one place where every error gets its name
             if debug:
                 traceback.print_exc()
+            if _interrupt.struck():
+                raise KeyboardInterrupt from None
             named = _named(error)
             _say_error(verb, named, json)
             raise typer.Exit(named.exit_code) from None
@@ -73,7 +75,7 @@ def call(build: Callable[[], typer.Typer], words: Sequence[str]) -> int:
         _say_error(command.partition(" ")[2], usage, "--json" in words)
         return usage.exit_code
     except (click.Abort, KeyboardInterrupt):
-        stopped = _interrupted()
+        stopped = Interrupted("interrupted", hint="nothing was half-written; run the command again")
         _say_error(words[0] if words else "", stopped, "--json" in words)
         return stopped.exit_code
     except OSError as error:
@@ -83,13 +85,7 @@ def call(build: Callable[[], typer.Typer], words: Sequence[str]) -> int:
         return full.exit_code
 
 
-def _interrupted() -> Interrupted:
-    return Interrupted("interrupted", hint="nothing was half-written; run the command again")
-
-
 def _named(error: Exception) -> SardonyxError:
-    if _interrupt.struck():
-        return _interrupted()
     if isinstance(error, SardonyxError):
         return error
     if isinstance(error, OSError):

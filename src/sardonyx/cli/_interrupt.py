@@ -27,6 +27,12 @@ def listen() -> None:
     sys.unraisablehook = _raise_again
 
 
+def rest() -> None:
+    """The command has ended and all is written: from here on a signal ends the process without a word."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def struck() -> bool:
     """Whether the command was told to end, so that an error after it is a consequence."""
     return _struck
