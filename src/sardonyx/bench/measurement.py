@@ -14,6 +14,7 @@ from sardonyx.bench.interleave import Ratio, Timings, Turn, measure, speedup
 from sardonyx.bench.latency import latency
 from sardonyx.bench.lineup import Entry, line_up
 from sardonyx.bench.profile import Profile, profile_model
+from sardonyx.bench.sharing import share
 from sardonyx.bench.tables import report_of
 from sardonyx.bench.variants._variant import Cold, How, Variant
 from sardonyx.errors import RuntimeRefused, SardonyxError, SourceFailed, UsageError
@@ -58,6 +59,7 @@ def bench_variants(sources: Sequence[Any], how: How, plan: Plan, *, plot: str | 
     if plot is not None:
         registry.need("report", for_what="a plot")
     entries = line_up(sources)
+    share(entries, how)
     found = Findings()
     with ExitStack() as stack:
         opened = _open(entries, how, stack, found)

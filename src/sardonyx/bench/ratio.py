@@ -19,7 +19,7 @@ from sardonyx.signature import Array
 
 Verdict = Literal["faster", "slower", "no-difference"]
 
-# The ratio of a model to itself moves by up to 2.4 % from one run of one thread to the next (benchmarks/_bench_stability.py
+# The ratio of a model to itself moves by up to 2.4 % from one run of one thread to the next (benchmarks/stability.py
 # shows that spread). Less than this is no difference that anyone could rely on.
 MARGIN = 0.03
 STRETCHES, RESAMPLES = 12, 1000

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 import typer.core
 
-from sardonyx import __version__, registry
+from sardonyx import __version__, process, registry
 from sardonyx.cli import _contract, _interrupt
 from sardonyx.report import Report
 
@@ -59,6 +59,7 @@ def _group(name: str, verbs: Mapping[str, Callable[..., Report]]) -> typer.Typer
 
 def main() -> None:
     """The entry point of the `sardonyx` command."""
+    process.belongs_to_a_command()
     _interrupt.listen()
     code = _contract.call(build, sys.argv[1:])
     _interrupt.rest()

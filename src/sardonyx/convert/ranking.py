@@ -31,7 +31,7 @@ def fastest(candidates: Sequence[Candidate], example: Arrays) -> Candidate | Non
 
 def _call(candidate: Candidate, example: Arrays) -> partial[Arrays]:
     assert candidate.model is not None, "a candidate that agrees has a model"
-    session = Session(candidate.model, Settings())
+    session = Session(candidate.model, Settings(rests=True))
     return partial(session.run_fitted, {spec.name: example[spec.name] for spec in session.signature.inputs})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from sardonyx.bench.interleave import Ratio, speedup, take_turns
 from sardonyx.model import Model
 from sardonyx.optimize.entry import INPUT, Entry
-from sardonyx.run.session import Session
+from sardonyx.run.session import Session, Settings
 from sardonyx.signature import Array, Arrays
 
 # The first heat finds the likely winner, the second, on fresh rounds, says how fast it is: the best of many looks better
@@ -59,7 +59,9 @@ def confirm(entry: Entry, rival: Entry, inputs: Arrays, *, seconds: float, seed:
 
 def run_in_turns(models: Mapping[str, Path], inputs: Arrays, *, seconds: float, seed: int) -> dict[str, Array]:
     """Seconds of every round, paired by index."""
-    calls: dict[str, Callable[[], object]] = {name: _caller(Session(path), inputs) for name, path in models.items()}
+    calls: dict[str, Callable[[], object]] = {
+        name: _caller(Session(path, Settings(rests=True)), inputs) for name, path in models.items()
+    }
     return take_turns(calls, seconds=seconds, seed=seed)
 
 

@@ -56,7 +56,7 @@ def quantize_model(
         registry.need("report", for_what="the plot")
         check_target(plot_file)
     model = Model.load(source)
-    settings = Settings(threads=threads)
+    settings = Settings(threads=threads, rests=True)
     ready = prepared(model)
     opened = split.opened(data, model.signature, seed=seed)
     if not float_nodes(ready):

@@ -50,7 +50,8 @@ class Settings:
 
     Without either, `threads` are as many as the container has CPUs. `spinning` lets idle threads wait busily, `arena` keeps
     memory between runs, `prepacking` lays weights out for the kernels, `denormals_as_zero` rounds the tiniest floats
-    to zero, which onnxruntime lets the first session of a process decide for all of them.
+    to zero, which onnxruntime lets the first session of a process decide for all of them. A session that `rests` lets its
+    threads sleep between calls, so that they take nothing from another session that has its turn.
     """
 
     provider: str = "cpu"
@@ -60,6 +61,7 @@ class Settings:
     arena: bool | None = None
     prepacking: bool | None = None
     denormals_as_zero: bool | None = None
+    rests: bool = False
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:
@@ -80,6 +82,7 @@ class Settings:
 
 
 DEFAULTS = Settings()
+_shared: int | None = None
 
 # The settings that `optimize --tune` tries, with their types, and where a model keeps what it found.
 TUNED: dict[str, type] = {
@@ -190,11 +193,21 @@ def provider_name(word: str) -> str:
     return name
 
 
+def share_threads(count: int) -> None:
+    """From here on all sessions of this process compute on the same threads; none can have others. Once in a process."""
+    global _shared
+    ort.set_global_thread_pool_sizes(count, 1)
+    _shared = count
+
+
 def options(settings: Settings) -> ort.SessionOptions:
     """Session options for the settings."""
     chosen = ort.SessionOptions()
     chosen.intra_op_num_threads = settings.thread_count
     chosen.inter_op_num_threads = 1
+    if _shared is not None:
+        assert settings.thread_count == _shared, f"{settings.thread_count} threads asked for, {_shared} are shared"
+        chosen.use_per_session_threads = False
     chosen.log_severity_level = 4
     for key, value in _entries(settings).items():
         chosen.add_session_config_entry(key, value)
@@ -211,6 +224,7 @@ def _entries(settings: Settings) -> dict[str, str]:
         "session.intra_op.allow_spinning": settings.spinning,
         "session.disable_prepacking": None if settings.prepacking is None else not settings.prepacking,
         "session.set_denormal_as_zero": settings.denormals_as_zero,
+        "session.force_spinning_stop": settings.rests or None,
     }
     return {key: str(int(value)) for key, value in words.items() if value is not None}
 

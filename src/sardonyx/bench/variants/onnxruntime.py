@@ -41,7 +41,7 @@ class OnnxVariant:
 
     def __init__(self, path: Path, how: How) -> None:
         self.onnx, self._how = path, how
-        self._session = Session(path, Settings(provider=how.provider, threads=how.threads))
+        self._session = Session(path, Settings(provider=how.provider, threads=how.threads, rests=True))
         self.signature: Signature = self._session.signature
         self.takes = self.signature
         self.size = onnx_bytes(path)

@@ -1,14 +1,14 @@
 """Whether two runs of `bench` on the same pair give the same verdict, on a quiet machine and beside a busy core.
 
-Prints a section for RESULTS.md, where it is not yet: it wants a machine that does nothing else for half an hour. Every run is
-a process of its own, as two runs of the command are. Rows are kept in build/stability, and a run goes on where the last one
-stopped; `--again` begins anew.
+It wants a machine that does nothing else for half an hour. Every run is a process of its own, as two runs of the command are.
+Rows are kept in build/stability, and a run goes on where the last one stopped; `--again` begins anew.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
@@ -109,9 +109,10 @@ def _busy_core() -> Iterator[None]:
 
 
 def _compute() -> None:
-    number = 1
-    while True:
-        number = number * 1103515245 % 2147483647
+    parent, number = os.getppid(), 1
+    while os.getppid() == parent:
+        for _ in range(100_000):
+            number = number * 1103515245 % 2147483647
 
 
 if __name__ == "__main__":
