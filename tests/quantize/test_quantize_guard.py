@@ -160,13 +160,14 @@ def test_a_search_among_faults_finds_nothing(subject: Subject, monkeypatch: pyte
 class _Rulings:
     """A guard whose rulings are known: how many times faster each variant is, none where it loses the metric."""
 
-    def __init__(self, found: dict[str, float | None]) -> None:
-        self.found, self.heard = found, []
+    def __init__(self, found: dict[str, float | None], doubts: dict[str, float] | None = None) -> None:
+        self.found, self.doubts, self.heard = found, doubts or {}, []
 
     def rule(self, variant: Variant, *, seconds: float) -> Ruling:  # noqa: ARG002
         self.heard.append(variant.name)
         ratio = self.found[variant.name]
-        score = Score(1.0, 1.0, 0.0, 0.0, 0.0)
+        doubt = self.doubts.get(variant.name, 0.0)
+        score = Score(1.0, 1.0, 0.0, -1.96 * doubt, 1.96 * doubt)
         return Ruling(score, None, guards.ACCURACY) if ratio is None else Ruling(score, Ratio(ratio, ratio, ratio))
 
 
@@ -183,6 +184,36 @@ def test_the_fastest_that_passes_is_kept_though_screening_preferred_another(subj
     assert winner is not None
     assert winner.name == "steady"
     assert guard.heard == ["lucky", "ruined", "steady"]
+
+
+def test_being_sure_of_the_budget_is_worth_some_speed_and_no_more(subject: Subject) -> None:
+    session = Session(subject.model, SETTINGS)
+    for speed, kept in ((1.45, "sure"), (1.2, "doubtful")):
+        search = Search(subject, JUDGE, Reference.of(session, subject.calibration), session, {}, 8.0)
+        found: dict[str, float | None] = {"doubtful": 1.5, "sure": speed}
+        search.candidates = [
+            Candidate(name, "x", Variant(name, "x", subject.model), ratio=Ratio(ratio, ratio, ratio))
+            for name, ratio in found.items()
+            if ratio is not None
+        ]
+        winner = search._hear(_Rulings(found, {"doubtful": 0.02}))  # type: ignore[arg-type]
+        assert winner is not None
+        assert winner.name == kept
+
+
+def test_a_loss_is_within_the_budget_for_sure_perhaps_or_not_at_all() -> None:
+    """A budget of 1 % and a standard error of 0.5 %."""
+    said = {
+        loss: (JUDGE.surely_within(score), JUDGE.within(score), JUDGE.perhaps_within(score))
+        for loss in (0.004, 0.009, 0.014, 0.016)
+        for score in [Score(1.0, 1.0 - loss, loss, loss - 0.0098, loss + 0.0098)]
+    }
+    assert said == {
+        0.004: (True, True, True),
+        0.009: (False, True, True),
+        0.014: (False, False, True),
+        0.016: (False, False, False),
+    }
 
 
 def test_the_sensitive_node_is_the_one_left_in_float() -> None:

@@ -28,6 +28,11 @@ class Score:
     low: float
     high: float
 
+    @property
+    def doubt(self) -> float:
+        """The standard error of the loss."""
+        return (self.high - self.low) / (2 * 1.96)
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -68,6 +73,14 @@ class Judge:
 
     def within(self, score: Score) -> bool:
         return score.loss <= self.budget.amount + 1e-12
+
+    def surely_within(self, score: Score) -> bool:
+        """Within even if the loss is a standard error more: of five such, four are within on any other data."""
+        return score.loss + score.doubt <= self.budget.amount + 1e-12
+
+    def perhaps_within(self, score: Score) -> bool:
+        """Within if the loss is a standard error less."""
+        return score.loss - score.doubt <= self.budget.amount + 1e-12
 
     def _all_rows(self, found: Sequence[Arrays], reference: Reference) -> Rows:
         triples = zip(found, reference.outputs, reference.batches, strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import onnx_ir as ir
@@ -19,6 +20,14 @@ from sardonyx.quantize.steps import Plan, Step, activation_step, rounded, weight
 from sardonyx.signature import Array
 
 Range = tuple[float, float]
+
+
+class Rounds(Protocol):
+    """Who turns weights into integers, and the bias into one that makes good what integers do to the mean of the result."""
+
+    def weights(self, node: ir.Node, weight: Array, step: Step, *, biased: bool) -> Array: ...
+    def bias(self, node: ir.Node, weight: Array, integers: Array, step: Step, bias: Array, into: Step) -> Array: ...
+
 
 # Operators that onnxruntime computes on 8-bit integers, each with a scale of its own.
 ARITHMETIC = frozenset((
@@ -62,17 +71,19 @@ def after_clamp(node: ir.Node) -> ir.Value:
     return result
 
 
-def with_qdq(model: Model, plan: Plan, ranges: Mapping[str, Range]) -> Model:
+def with_qdq(model: Model, plan: Plan, ranges: Mapping[str, Range], rounding: Rounds | None = None) -> Model:
     """A new model in which the nodes of the plan compute on integers."""
     own = copied(model)
-    _Writer(own.ir.graph, plan, ranges).write()
+    _Writer(own.ir.graph, plan, ranges, rounding).write()
     passes.RemoveUnusedNodesPass()(own.ir)
     return own
 
 
 class _Writer:
-    def __init__(self, graph: ir.Graph, plan: Plan, ranges: Mapping[str, Range]) -> None:
-        self.graph, self.plan, self.ranges = graph, plan, ranges
+    def __init__(
+        self, graph: ir.Graph, plan: Plan, ranges: Mapping[str, Range], rounding: Rounds | None = None
+    ) -> None:
+        self.graph, self.plan, self.ranges, self.rounding = graph, plan, ranges, rounding
         self.steps: dict[str, Step] = {}
         self.real: dict[str, ir.Value] = {}
 
@@ -206,13 +217,22 @@ class _Writer:
         weight = _array(value)
         axis = weight_axis(node, weight) if self.plan.per_channel else None
         step = weight_step(weight, axis, self.plan, summed_order(node, weight))
-        bias = _bias(node, weight)
+        bias = bias_of(node, weight)
         into = self._step_of(node.inputs[0])
         if bias is not None:
             step = _with_room(step, into, bias)
+        integers = self._integers(node, weight, step, biased=bias is not None)
+        if bias is not None:
+            if self.rounding is not None:
+                bias = self.rounding.bias(node, weight, integers, step, bias, into)
             sums = Step(into.scale * step.scale, np.zeros(step.scale.shape, np.int32), None if axis is None else 0)
             node.replace_input_with(2, self._stored(f"{node.name}_bias", rounded(bias, sums), sums))
-        node.replace_input_with(1, self._stored(f"{node.name}_weight", rounded(weight, step), step))
+        node.replace_input_with(1, self._stored(f"{node.name}_weight", integers, step))
+
+    def _integers(self, node: ir.Node, weight: Array, step: Step, *, biased: bool) -> Array:
+        if self.rounding is None:
+            return rounded(weight, step)
+        return self.rounding.weights(node, weight, step, biased=biased)
 
     def _stored(self, name: str, integers: Array, step: Step) -> ir.Value:
         parts = [self._constant(f"{name}_quantized", integers), self._constant(f"{name}_scale", step.scale)]
@@ -249,7 +269,7 @@ def summed_order(node: ir.Node, weight: Array) -> tuple[int, ...] | None:
     return None if depthwise else (results, *summed[1:], summed[0])
 
 
-def _bias(node: ir.Node, weight: Array) -> Array | None:
+def bias_of(node: ir.Node, weight: Array) -> Array | None:
     """The bias where it is one number per result, which is all that the kernels add."""
     tensor = constant(node.inputs[2]) if len(node.inputs) > 2 else None
     results = weight.shape[weight_axis(node, weight)]

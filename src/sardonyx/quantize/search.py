@@ -33,6 +33,10 @@ RUINED = 20
 ALIKE = 1.08
 # What screened this much faster than the best that has passed is heard too: screening and hearing both err.
 FASTER = 1.03
+# To be sure of the budget is worth this much speed.
+SURE = 1.1
+# Batches on which calibrators are told apart by how far their outputs are from float's.
+CLOSELY = 4
 OUT_OF_TIME = "no time left to try it; give more --time"
 
 
@@ -55,7 +59,7 @@ class Search:
     def run(self, schemes: Sequence[str], guard: Guard) -> Candidate | None:
         """The fastest candidate that passes the guard, or None."""
         if any(name.startswith("static") for name in schemes):
-            self.subject.histograms  # noqa: B018  calibration takes what it takes; the clock starts after it
+            self.subject.histograms, self.subject.rounding  # noqa: B018  calibration takes what it takes; the clock starts after it
         self.started = time.monotonic()
         with progress.task("schemes", total=len(schemes)) as advance:
             for name in sorted(schemes, key=_rank):
@@ -88,12 +92,12 @@ class Search:
         """The variant with its metric on the data of the search, or the reason why it does not run."""
         try:
             session = Session(variant.model, self.subject.settings)
-            score = self.judge.score(session, self.screening)
+            score = self.judge.score(session, self.screening, interval=True)
         except RuntimeRefused as error:
             return Candidate(variant.name, variant.scheme, reason=f"does not run: {error.message}")
         size = variant.model.to_proto().ByteSize()
         candidate = Candidate(variant.name, variant.scheme, variant, score, size=size, session=session)
-        if not self.judge.within(score):
+        if not self.judge.perhaps_within(score):  # the guard has other examples
             candidate.reason = ACCURACY
         return candidate
 
@@ -155,7 +159,7 @@ class Search:
         return item.score is not None and item.score.loss > sensitivity.TARGET * self.judge.budget.amount
 
     def _other_calibrator(self, item: Candidate, found: list[Candidate], end: float) -> Candidate:
-        """The same plan with the calibrator that loses least."""
+        """The same plan with the calibrator that comes closest to float: the metric of a few examples hardly tells."""
         assert item.variant is not None
         assert item.variant.plan is not None
         for name in registry.names(CALIBRATORS):
@@ -163,9 +167,14 @@ class Search:
                 model = _own(item.variant).built(item.variant.plan, name)
                 variant = replace(item.variant, name=f"{item.name}, {name}", model=model, calibrator=name)
                 found.append(self._tried(variant))
-        best = min([item, *found], key=lambda one: one.score.loss if one.score else float("inf"))
+        best = min([item, *found], key=self._distance)
         found[:] = [best] if best is not item else []
         return best
+
+    def _distance(self, item: Candidate) -> float:
+        if item.variant is None:
+            return float("inf")
+        return sensitivity.distance(item.variant.model, self.screening.take(CLOSELY), self.subject.settings)
 
     def _only_paying(self, item: Candidate) -> Candidate | None:
         """The plan without nodes that are not fused or are slower than in float."""
@@ -201,18 +210,22 @@ class Search:
         return self._tried(replace(variant, name=name, model=model, plan=plan))
 
     def _hear(self, guard: Guard) -> Candidate | None:
-        """Brings candidates before the guard, the fastest first, while one may still be faster than the best that passed."""
+        """Brings candidates before the guard, the fastest first, while one may still be better than the best that passed."""
         ready = [item for item in self._loaded() if not item.reason and item.ratio is not None]
         best: Candidate | None = None
         for item in sorted(ready, key=_worth, reverse=True)[:HEARD]:
             assert item.variant is not None
-            if best is not None and _speed(item) < FASTER * _ruled(best):
+            if best is not None and _speed(item) < FASTER * self._merit(best):
                 continue
             with progress.task(f"guard {item.name}"):
                 item.ruling = guard.rule(item.variant, seconds=HEARING * self.seconds)
-            if item.ruling.passed and (best is None or _ruled(item) > _ruled(best)):
+            if item.ruling.passed and (best is None or self._merit(item) > self._merit(best)):
                 best = item
         return best
+
+    def _merit(self, item: Candidate) -> float:
+        """How many times faster the guard found it, less where it is not sure that it keeps the budget."""
+        return _ruled(item) if item.ruling and self.judge.surely_within(item.ruling.score) else _ruled(item) / SURE
 
 
 def _own(variant: Variant) -> Subject:

@@ -12,11 +12,10 @@ from sardonyx import progress
 from sardonyx.model import Model
 from sardonyx.quantize.evaluate import Judge, Reference
 from sardonyx.quantize.prepare import constant, is_weighted
-from sardonyx.quantize.qdq import MOVING, Range, after_clamp, quantizable, summed_order, weight_axis
-from sardonyx.quantize.steps import Plan, activation_step, rounded, weight_step
+from sardonyx.quantize.qdq import MOVING, Range, after_clamp, bias_of, quantizable, summed_order, weight_axis
+from sardonyx.quantize.steps import Plan, activation_step, weight_step
 from sardonyx.quantize.subject import Subject
 from sardonyx.run.session import Session, Settings
-from sardonyx.signature import Array
 
 # Examples that each node is measured on alone: enough to order nodes by.
 PROBED = 8
@@ -108,7 +107,8 @@ def local_noise(subject: Subject, plan: Plan, calibrator: str) -> dict[str, floa
             array = weight.numpy()
             axis = weight_axis(node, array) if plan.per_channel else None
             step = weight_step(array, axis, plan, summed_order(node, array))
-            found += _weight_noise(array, rounded(array, step), step.scale, step.zero, step.axis)
+            integers = subject.rounding.weights(node, array, step, biased=bias_of(node, array) is not None)
+            found += subject.rounding.noise(node, array, integers, step)
         for value in _rounded_values(node):
             found += _value_noise(subject, value.name or "", plan, ranges)
         noise[node.name or ""] = found
@@ -130,9 +130,3 @@ def _value_noise(subject: Subject, name: str, plan: Plan, ranges: Mapping[str, R
     clipped = histogram.centres - np.clip(histogram.centres, *ranges[name])
     cut = (histogram.counts * clipped**2).sum() / histogram.total
     return float((scale**2 / 12 + cut) / max(power, 1e-30))
-
-
-def _weight_noise(weight: Array, integers: Array, scale: Array, zero: Array, axis: int | None) -> float:
-    shape = [-1 if index == axis else 1 for index in range(weight.ndim)] if axis is not None else []
-    back = (integers.astype(np.float64) - zero.reshape(shape)) * scale.reshape(shape)
-    return float(((back - weight) ** 2).sum() / max((weight.astype(np.float64) ** 2).sum(), 1e-30))

@@ -10,8 +10,10 @@ from sardonyx import machine, registry
 from sardonyx.model import Model
 from sardonyx.quantize import qdq
 from sardonyx.quantize.calibrate import Histograms, histograms
+from sardonyx.quantize.moments import moments
 from sardonyx.quantize.outliers import apart
 from sardonyx.quantize.qdq import Range
+from sardonyx.quantize.rounding import Rounding
 from sardonyx.quantize.steps import Plan
 from sardonyx.run.session import Settings
 from sardonyx.samples import Batch
@@ -41,6 +43,10 @@ class Subject:
         return histograms(self.model, qdq.watched(self.model), self.calibration, self.settings)
 
     @cached_property
+    def rounding(self) -> Rounding:
+        return Rounding(moments(self.model, self.calibration, self.settings))
+
+    @cached_property
     def apart(self) -> Subject | None:
         """The same model with outliers multiplied apart, where there are any."""
         found = apart(self.model, self.calibration, self.settings)
@@ -60,7 +66,7 @@ class Subject:
 
     def built(self, plan: Plan, calibrator: str | None = None) -> Model:
         """The model with the nodes of the plan on integers."""
-        return qdq.with_qdq(self.model, plan, self.ranges(calibrator))
+        return qdq.with_qdq(self.model, plan, self.ranges(calibrator), self.rounding)
 
 
 @dataclass(frozen=True)

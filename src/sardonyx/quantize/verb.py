@@ -15,6 +15,7 @@ from sardonyx.model import Model
 from sardonyx.quantize import metric as metrics
 from sardonyx.quantize import plot, split
 from sardonyx.quantize.evaluate import Judge, Reference, is_classifier
+from sardonyx.quantize.evening import evened
 from sardonyx.quantize.guard import Guard
 from sardonyx.quantize.prepare import float_nodes, prepared
 from sardonyx.quantize.result import Outcome, report_of, report_without_nodes, write, write_float
@@ -67,6 +68,7 @@ def quantize_model(
     judge = _judge(metric, allowed, ready, screening, opened, seed)
     judge.score(float_session, screening)  # labels that do not fit the outputs are found out before the work
     feed = _feed(data, model, batch)
+    ready = evened(ready, opened.calibration, settings)
     subject = Subject(ready, opened.calibration, settings, calibrator="minmax" if calibrator == "auto" else calibrator)
     held_out = Reference.of(float_session, opened.held_out)
     guard = Guard(float_session, held_out, judge, feed, settings, subject.vnni, seed)
