@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ import pytest
 import serving
 from sardonyx.errors import UsageError
 from sardonyx.model import Model as OnnxModel
+from sardonyx.serve import engine
 from sardonyx.serve.batch import Answer, Batcher, Work
 from sardonyx.serve.engine import Served
 from sardonyx.serve.join import Join
 from sardonyx.serve.options import Batching, Options
-from sardonyx.serve.policy import Policy, choose
+from sardonyx.serve.policy import Policy, choose, measure
 from sardonyx.serve.refusal import Refusal
 from sardonyx.serve.repository import Entry
 from sardonyx.serve.server import run_loop
@@ -228,6 +230,23 @@ async def test_after_a_batch_the_first_to_come_back_waits_a_moment_for_the_other
 
 
 @on_a_loop
+async def test_a_batch_waits_on_while_others_keep_coming_back() -> None:
+    desk = Desk(patience=0.4)
+    for number in range(4):
+        desk.send(number)
+    await desk.until(4)
+    for number in (4, 5, 6):  # the last comes when one moment since the first is over
+        assert desk.model.runs == [[0, 1, 2, 3]]
+        desk.send(number)
+        await asyncio.sleep(0.25)
+    assert desk.model.runs == [[0, 1, 2, 3]]
+    desk.send(7)
+    await desk.until(8)
+    assert desk.model.runs[1:] == [[4, 5, 6, 7]]
+    await desk.batcher.close()
+
+
+@on_a_loop
 async def test_closing_answers_what_waits_and_takes_nothing_new() -> None:
     desk = Desk()
     for number in range(9):
@@ -274,7 +293,7 @@ def test_only_like_lengths_share_a_run() -> None:
 
 def served(name: str, folder: Path, **options: Any) -> Served:
     path = serving.save(name, folder / f"{name}.onnx")
-    return Served(Entry(name, "1", path), Options(path, threads=1, **options))
+    return Served(Entry(name, "1", path), Options(path, **{"threads": 1, **options}))
 
 
 def test_rows_that_change_each_other_are_never_put_together(tmp_path: Path) -> None:
@@ -300,6 +319,34 @@ def test_a_batch_is_as_small_as_pays_almost_as_much() -> None:
     assert choose(scaling, quick=False).most == 8
     assert choose({1: 1.0, 2: 2.0, 4: 4.1}, quick=False).most == 1
     assert "does not pay" in choose({1: 1.0, 2: 1.9}, quick=False).reason
+
+
+def test_a_model_is_not_batched_because_others_had_the_machine_while_it_ran_alone(tmp_path: Path) -> None:
+    model, now, alone = served("tiny", tmp_path), [0.0], [0]
+
+    def run(outputs: tuple[str, ...], inputs: Sequence[Array]) -> list[Array]:
+        rows = len(inputs[0])
+        alone[0] += rows == 1
+        now[0] += rows if rows > 1 or alone[0] % 16 == 0 else 100
+        return model.run(outputs, inputs)
+
+    policy = measure(run, model.signature, model.terms, most=None, quick=False, clock=lambda: now[0])
+    assert policy.most == 1, policy.row_microseconds
+
+
+@pytest.mark.parametrize(("threads", "clock"), [(1, time.thread_time), (2, time.perf_counter)])
+def test_a_run_in_one_thread_is_timed_by_that_threads_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, clock: Callable[[], float]
+) -> None:
+    asked: list[Callable[[], float]] = []
+
+    def measured(*_: Any, clock: Callable[[], float], **__: Any) -> Policy:
+        asked.append(clock)
+        return Policy()
+
+    monkeypatch.setattr(engine, "measure", measured)
+    served("tiny", tmp_path, threads=threads)
+    assert asked == [clock]
 
 
 def test_only_what_is_quicker_than_a_switch_of_threads_runs_on_the_loop() -> None:

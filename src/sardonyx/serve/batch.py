@@ -35,6 +35,8 @@ _SWEEP_SECONDS = 0.05
 # One slow run may be the system's doing: it takes many, and quick ones in between count against them.
 _INLINE_NS_AT_MOST = 2_000_000
 _SLOW_WEIGHT, _SLOW_LIMIT = 8, 64
+# A batch waits on while others keep coming, but no longer than so many times the moment that it waits for the next.
+_MOMENTS = 4
 DEFAULT_PRIORITY = 1 << 20
 
 
@@ -82,7 +84,7 @@ class Batcher:
         self._jobs: queue.SimpleQueue[list[Work] | None] = queue.SimpleQueue()
         self._waiting, self._free, self._instances = 0, instances, instances
         self._scheduled = self._closed = False
-        self._expected = self._freed = 0
+        self._expected = self._freed = self._latest = 0
         self._inline, self._slow = policy.inline, 0
         self._sweeper: asyncio.TimerHandle | None = None
         self._delay: asyncio.TimerHandle | None = None
@@ -103,7 +105,7 @@ class Batcher:
         if self._waiting >= self._batching.queue:
             self._statistics.refused += 1
             raise Refusal(TOO_MANY, f"{self._waiting} requests are waiting for this model", retry_after=1)
-        work.arrived = time.perf_counter_ns()
+        work.arrived = self._latest = time.perf_counter_ns()
         work.deadline = work.arrived + int(1e9 * (work.timeout or self._batching.timeout_seconds))
         self._level(work.priority).append(work)
         self._waiting += 1
@@ -149,16 +151,20 @@ class Batcher:
             self._idle.set()
 
     def _held_back(self) -> bool:
-        """Whether the batch waits for more: as long as was asked for, or a moment for those just answered."""
+        """Whether the batch waits for more: as long as was asked for, or while those just answered keep coming back."""
         asked = self._batching.delay_seconds
         delay = asked or (self.policy.patience if self._expected > 1 else 0.0)
         full = self.policy.most if asked else min(self.policy.most, self._expected)
         if not delay or self._closed or self.policy.most == 1 or self._waiting >= full:
             return False
         works = [work for level in self._levels.values() for work in level]
-        oldest = min(work.arrived for work in works)
-        # A request that came while the model was busy has waited, but nobody had a chance to come back yet.
-        left = (oldest if asked else max(oldest, self._freed)) + delay * 1e9 - time.perf_counter_ns()
+        oldest, moment = min(work.arrived for work in works), delay * 1e9
+        until = oldest + moment
+        if not asked:
+            # A request that came while the model was busy has waited, but nobody had a chance to come back yet.
+            began = max(oldest, self._freed)
+            until = min(max(began, self._latest) + moment, began + _MOMENTS * moment)
+        left = until - time.perf_counter_ns()
         if left <= 0 or sum(max(work.rows, 1) for work in works) >= full:
             return False
         if self._delay is None:

@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import gc
 import logging
+import time
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
@@ -135,9 +136,11 @@ class Served:
         cpu = options.provider == "cpu" and options.instances == 1
         if self.join.pads:
             must_not_change(self.run, self.signature, self.join, options.batching.pad)
+        own_thread = options.provider == "cpu" and options.threads_each == 1
         return measure(
-            self.run, self.signature, self.terms, most=options.batching.most, quick=fixed and not loops and cpu
-        )
+            self.run, self.signature, self.terms, most=options.batching.most, quick=fixed and not loops and cpu,
+            clock=time.thread_time if own_thread else time.perf_counter,
+        )  # fmt: skip
 
 
 class Models:

@@ -20,8 +20,9 @@ _log = logging.getLogger(__name__)
 _access_log = logging.getLogger("sardonyx.serve.access_log")
 _LINGER_SECONDS = 1.0
 _SMALL = 64 << 10
-# What is read at once, of headers and small bodies; larger bodies are read into memory of their own.
-_READ_BYTES = 256 << 10
+# What is read at once, of headers and small bodies; larger bodies are read into memory of their own. What has come of those
+# with the headers is copied twice, so it is not much.
+_READ_BYTES = 32 << 10
 _ALIGNMENT = 64
 _HEADS = {status: f"HTTP/1.1 {status} {reason}\r\n".encode() for status, reason in REASONS.items()}
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -104,12 +105,10 @@ class Connection(asyncio.BufferedProtocol):
         self._current = None
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        if self._large is not None:
-            return self._large[self._body_bytes :]
-        return self._listener.buffer
+        return self._listener.buffer if self._large is None or self._closing else self._large[self._body_bytes :]
 
     def buffer_updated(self, count: int) -> None:
-        if self._large is None:
+        if self._large is None or self._closing:
             self._feed(self._listener.buffer[:count])
             return
         self._body_bytes += count
@@ -301,5 +300,5 @@ class Connection(asyncio.BufferedProtocol):
 def _aligned(length: int, start: int) -> memoryview:
     """Memory for a body whose byte `start` lies as vector instructions like it: the tensors there need no copy."""
     memory = np.empty(length + _ALIGNMENT, np.uint8)
-    offset = -(memory.ctypes.data + start) % _ALIGNMENT
+    offset = -(memory.__array_interface__["data"][0] + start) % _ALIGNMENT
     return memory[offset : offset + length].data
