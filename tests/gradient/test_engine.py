@@ -99,6 +99,14 @@ def test_the_gradient_of_a_gradient() -> None:
     np.testing.assert_allclose(found["x_twice"], 6 * x)
 
 
+def test_relu_stops_an_infinite_gradient() -> None:
+    model = _model(
+        "m (float[N] x) => (float s) { y = Relu (x) w = Identity (y) r = Sqrt (w) s = ReduceSum <keepdims = 0> (r) }"
+    )
+    found = _run(differentiate(model, wrt=["x"]), x=np.array([-1, 4], np.float32))["x_grad"]
+    np.testing.assert_array_equal(found, np.array([0, 0.25], np.float32))
+
+
 def test_an_intermediate_value_can_be_asked_for() -> None:
     gradient = differentiate(_model(MLP), wrt=["z"], keep_outputs=False)
     found = _run(gradient, x=np.zeros((2, 4), np.float32), label=np.array([0, 1]))

@@ -59,6 +59,15 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any]]] = {
         ),
         _images,
     ),
+    # Large pictures, channels that a normalisation scales before a convolution, and pictures smaller than their channels.
+    "normalised": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 9, 3, stride=2, padding=1),
+            nn.BatchNorm2d(9), nn.ReLU(), nn.MaxPool2d(4), nn.Conv2d(9, 12, 3, padding=1, bias=False), nn.BatchNorm2d(12),
+            nn.ReLU(), nn.Conv2d(12, 10, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(10, 3),
+        ),
+        lambda: torch.randn(4, 3, 24, 24),
+    ),
     "recurrent": (Recurrent, _words),
     "transformer": (Transformer, _words),
 }  # fmt: skip

@@ -45,6 +45,22 @@ CASES: list[Case] = [
         fixed=(3, 4),
         torch=lambda x, s, b, m, v: functional().batch_norm(x, None, None, s, b, True),
     ),
+    # From 512 positions on the sums are matrix products, in single precision.
+    case(
+        "BatchNormalization",
+        normal(2, 2, 16, 32),
+        normal(2),
+        normal(2),
+        normal(2),
+        within(0.5, 2, 2),
+        name="training large",
+        training_mode=1,
+        outputs=3,
+        fixed=(3, 4),
+        dynamic=False,
+        second=False,
+        torch=lambda x, s, b, m, v: functional().batch_norm(x, None, None, s, b, True),
+    ),
     case(
         "LayerNormalization",
         normal(2, 3, 4),

@@ -103,36 +103,6 @@ def join_reach(count: Expr, stride: int, start: int) -> Expr | int:
     return count * stride + (start - stride + 1)
 
 
-def spread(g: Expr, kernel: Expr, w: Windows, x: Expr, group: int) -> Expr:
-    """The adjoint of a convolution: every window's gradient, through the kernel, added where the window read in `x`."""
-    sizes = [x.size(axis) for axis in range(2, x.rank)]
-    counts = [g.size(axis) for axis in range(2, g.rank)]
-    left = [
-        _left(size, count, *rest)
-        for size, count, *rest in zip(sizes, counts, w.strides, w.span, w.before, w.after, strict=True)
-    ]
-    settings = {
-        "strides": list(w.strides),
-        "dilations": list(w.dilations),
-        "kernel_shape": list(w.kernel),
-        "group": group,
-    }
-    if all(extra is not None and 0 <= extra < stride for extra, stride in zip(left, w.strides, strict=True)):
-        padding = [extra or 0 for extra in left]
-        return refined(op("ConvTranspose", g, kernel, pads=w.pads, output_padding=padding, **settings), x)
-    # The last elements may be in no window, or the last window reach beyond the pads: make enough, then cut.
-    enough = op("ConvTranspose", g, kernel, output_padding=[stride - 1 for stride in w.strides], **settings)
-    starts = x.build.constant(list(w.before))
-    return refined(op("Slice", enough, starts, starts + op("Shape", x, start=2), list(range(2, x.rank))), x)
-
-
-def _left(size: int | None, count: int | None, stride: int, span: int, before: int, after: int) -> int | None:
-    """How many elements after the last window no window reads."""
-    if size is None or count is None:
-        return 0 if stride == 1 else None
-    return size + before + after - (count - 1) * stride - span
-
-
 def fold_tiles(parts: Sequence[Expr], w: Windows, x: Expr) -> Expr:
     """Windows side by side, given as one part per place of the kernel, laid back into the shape of `x`."""
     rank = len(w.kernel)

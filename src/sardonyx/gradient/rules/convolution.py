@@ -11,13 +11,14 @@ import numpy as np
 
 from sardonyx.build import Expr, op
 from sardonyx.errors import NoGradient
+from sardonyx.gradient.convolving import spread
 from sardonyx.gradient.shapes import join_sizes, refined, reshape, reshape_like, size_of, swap_last
-from sardonyx.gradient.windows import Windows, padded_same, pieces, spread, windows
+from sardonyx.gradient.windows import Windows, padded_same, pieces, windows
 
 Sizes = Sequence[int] | None
 # Where one way of multiplying becomes faster than another, on AVX2 with one and two threads.
 _FEW_COLUMNS, _MANY_ROWS, _MANY_POSITIONS = 64, 32, 64
-_NARROW = 16
+_NARROW, _FEW_PLACES = 16, 32
 # How many more rows than there are outputs a product may have, to spare copies.
 _LITTLE_MORE = 1.25
 
@@ -40,9 +41,28 @@ def _conv(
     slid = windows(x, kernel, strides, dilations, pads, auto_pad)
     if slid is None:
         return _conv_same(at, g, x, w, b, kernel, strides, dilations, auto_pad, group)
-    dx = spread(g, w, slid, x, group) if at.needs(0) else None
+    g, factor = _without_factor(g)
+    dx = spread(g, w if factor is None else w * factor, slid, x, group) if at.needs(0) else None
     dw = weight_gradient(x, g, w, slid, group) if at.needs(1) else None
-    return dx, dw, _sum_spatial(g) if at.needs(2) else None
+    db = _sum_spatial(g) if at.needs(2) else None
+    if factor is not None:
+        dw = None if dw is None else dw * factor
+        db = None if db is None else db * reshape(factor, [-1])
+    return dx, dw, db
+
+
+def _without_factor(g: Expr) -> tuple[Expr, Expr | None]:
+    """A gradient that was just multiplied by one number per channel, before that; and the numbers, as weights take them.
+
+    The weights are few: so a pass over the array is spared.
+    """
+    node = g.value.producer()
+    if node is None or node.op_type != "Mul" or g.value.is_graph_output():
+        return g, None
+    whole, numbers = (g.build.expr(value) for value in node.inputs if value is not None)
+    if whole.shape != g.shape or numbers.sizes != (1, g.size(1), *[1] * (g.rank - 2)):
+        return g, None
+    return whole, reshape(numbers, [-1, *[1] * (g.rank - 1)])
 
 
 def _conv_same(
@@ -64,8 +84,9 @@ def weight_gradient(x: Expr, g: Expr, w: Expr, slid: Windows, group: int) -> Exp
     """
     inputs, outputs = w.size(1) or 0, (w.size(0) or 0) // group
     counts = [size_of(g, axis) for axis in range(2, g.rank)]
-    if inputs * slid.count <= _FEW_COLUMNS and slid.count > 1:
-        return _stacked_product(x, g, w, slid, counts, group, inputs, outputs)
+    apart = set(slid.strides) != {1} and slid.count <= _FEW_PLACES
+    if apart or (inputs * slid.count <= _FEW_COLUMNS and slid.count > 1):
+        return _product_with_all(x, g, w, slid, counts, group, inputs, outputs)
     moves = _moves(x, g, slid)
     if group == 1 and outputs >= _MANY_ROWS and (moves is not None or _positions(g) >= _MANY_POSITIONS):
         parts = _flat_products(x, g, slid, counts, moves, inputs, outputs)
@@ -142,15 +163,26 @@ def _moves(x: Expr, g: Expr, slid: Windows) -> _Moves | None:
     return _Moves(down, aside) if inside and height <= _LITTLE_MORE * rows else None
 
 
-def _stacked_product(
+def _product_with_all(
     x: Expr, g: Expr, w: Expr, slid: Windows, counts: list[Expr], group: int, inputs: int, outputs: int
 ) -> Expr:
-    """Few inputs, as colours or one channel per group: all places side by side, in one product that is not too thin."""
+    """Few inputs, as colours or one channel per group, or windows further apart: all places side by side, in one product."""
     left = reshape(g, join_sizes([size_of(g, 0), group, outputs, -1], g))
-    shape = join_sizes([size_of(g, 0), group, inputs, -1], g)
-    right = op("Concat", *(reshape(piece, shape) for piece in pieces(x, slid, counts)), axis=2)
-    found = op("ReduceSum", left @ swap_last(right), [0], keepdims=0)
-    return reshape_like(op("Transpose", reshape(found, [group * outputs, slid.count, inputs]), perm=[0, 2, 1]), w)
+    right = reshape(_all_read(x, slid, counts), join_sizes([size_of(g, 0), group, inputs * slid.count, -1], g))
+    return reshape_like(op("ReduceSum", left @ swap_last(right), [0], keepdims=0), w)
+
+
+def _all_read(x: Expr, slid: Windows, counts: list[Expr]) -> Expr:
+    """What each place of the kernel meets, channel by channel."""
+    if slid.count > _FEW_PLACES:
+        return op("Concat", *(op("Unsqueeze", piece, [2]) for piece in pieces(x, slid, counts)), axis=2)
+    # A convolution with a single one at each place copies on all threads.
+    channels = reshape(x, join_sizes([-1, 1, *(size_of(x, axis) for axis in range(2, x.rank))], x))
+    ones = x.build.constant(np.eye(slid.count).reshape(slid.count, 1, *slid.kernel), x.dtype)
+    return op(
+        "Conv", channels, ones, strides=list(slid.strides), dilations=list(slid.dilations), pads=slid.pads,
+        kernel_shape=list(slid.kernel),
+    )  # fmt: skip
 
 
 def _positions(g: Expr) -> int:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
 
 from sardonyx.build import Expr, op
-from sardonyx.gradient.shapes import cast, count_of, join_sizes, reshape, reshape_like, size_of, stretch, sum_to, where
+from sardonyx.gradient.shapes import (
+    cast,
+    count_of,
+    join_sizes,
+    refined,
+    reshape,
+    reshape_like,
+    size_of,
+    stretch,
+    sum_to,
+    swap_last,
+    where,
+)
+
+# From here on a channel is worth a kernel of its own, on AVX2 with one and two threads.
+_MANY_POSITIONS = 512
 
 
 def _mean(x: Expr, axes: Sequence[int]) -> Expr:
@@ -67,11 +83,10 @@ def _batch_norm_training(
     if g[0] is not None:
         away = x - stretch(mean, x.rank)
         dbias = op("ReduceSum", g[0], axes, keepdims=0)
-        dscale = op("ReduceSum", g[0] * away, axes, keepdims=0) * inverse
-        count = count_of(x, axes, x)
-        slope = scale * inverse
-        tilt, shift = dscale * slope * inverse / count, dbias * slope / count
-        dx = g[0] * stretch(slope, x.rank) - (away * stretch(tilt, x.rank) + stretch(shift, x.rank))
+        dscale = _products(g[0], away, axes) * inverse
+        share = -1 / count_of(x, axes, x)
+        # The factor comes last: a convolution takes it into its weights.
+        dx = (g[0] + _per_channel(away, share * dscale * inverse, share * dbias)) * stretch(scale * inverse, x.rank)
     # Running statistics: momentum times the old, the rest from this batch.
     share = (1 - momentum) / count_of(x, axes, x)
     for index, part in ((1, share), (2, 2 * share * (x - _mean(x, axes)))):
@@ -81,6 +96,28 @@ def _batch_norm_training(
             dx = more + 0 * x if dx is None else dx + more
     old = [None if part is None else part * momentum for part in g[1:3]]
     return dx, dscale, dbias, *old
+
+
+def _large(x: Expr) -> bool:
+    """Whether a channel of single floats is so large that calling a kernel for each costs less than another pass over all."""
+    sizes = [x.size(axis) or 0 for axis in range(2, x.rank)]
+    return x.dtype == ir.DataType.FLOAT and x.size(1) is not None and x.rank > 2 and math.prod(sizes) >= _MANY_POSITIONS
+
+
+def _products(a: Expr, b: Expr, axes: list[int]) -> Expr:
+    """For every channel, the sum of the products of two arrays."""
+    if not _large(b):
+        return op("ReduceSum", a * b, axes, keepdims=0)
+    rows = [op("Reshape", part, [0, 0, 1, -1]) for part in (a, b)]
+    return op("ReduceSum", rows[0] @ swap_last(rows[1]), [0, 2, 3], keepdims=0)
+
+
+def _per_channel(x: Expr, slope: Expr, offset: Expr) -> Expr:
+    """`slope * x + offset`, in one pass as a convolution of single points."""
+    if not _large(x):
+        return x * stretch(slope, x.rank) + stretch(offset, x.rank)
+    points = op("Unsqueeze", slope, list(range(1, x.rank)))
+    return refined(op("Conv", x, points, offset, group=x.size(1), kernel_shape=[1] * (x.rank - 2)), x)
 
 
 def _layer_norm(

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from sardonyx.build import Expr, op
+from sardonyx.gradient.convolving import spread
 from sardonyx.gradient.shapes import (
     cast,
     count_of,
@@ -21,7 +22,7 @@ from sardonyx.gradient.shapes import (
     size_of,
     where,
 )
-from sardonyx.gradient.windows import Windows, fold, ones, padded_same, pieces, repeated, spread, windows
+from sardonyx.gradient.windows import Windows, fold, ones, padded_same, pieces, repeated, windows
 
 Sizes = Sequence[int] | None
 
