@@ -16,6 +16,7 @@ from _subjects import subjects
 
 from sardonyx import registry
 from sardonyx.model import Model
+from sardonyx.quantize.evening import evened
 from sardonyx.quantize.prepare import prepared
 from sardonyx.quantize.split import BATCH
 from sardonyx.quantize.subject import CALIBRATORS, Subject
@@ -46,7 +47,9 @@ def main() -> None:
     session = Session(subject.model, settings)
     session.run_fitted(next(iter(Images(str(images)))).inputs)
     alone = _peak()
-    work = Subject(prepared(Model.load(subject.model)), Images(str(images)), settings)
+    ready = evened(prepared(Model.load(subject.model)), Images(str(images)), settings)
+    work = Subject(ready, Images(str(images)), settings)
+    assert work.rounding.moments, "what rounding looks at is part of calibration"
     above = {}
     for name in registry.names(CALIBRATORS):
         work.ranges(name)
