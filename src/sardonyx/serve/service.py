@@ -12,7 +12,6 @@ from sardonyx import registry
 from sardonyx.report import Report, Table
 from sardonyx.serve.engine import Models, Served
 from sardonyx.serve.options import Options
-from sardonyx.serve.process import settle
 from sardonyx.serve.server import Server, run_loop, serve_until_told
 
 _OWN = ("127.0.0.1", "::1", "localhost")
@@ -46,7 +45,6 @@ def serve_all(options: Options) -> Report:
         from sardonyx.serve.ray_serve import serve_on_ray
 
         return serve_on_ray(options)
-    settle()
     with logged_on_stderr(options):
         if options.workers > 1:
             from sardonyx.serve.workers import supervise

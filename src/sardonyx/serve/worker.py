@@ -12,14 +12,12 @@ from typing import Any
 
 from sardonyx.errors import SardonyxError
 from sardonyx.serve.options import Options
-from sardonyx.serve.process import settle
 from sardonyx.serve.server import Server, run_loop, serve_until_told
 from sardonyx.serve.service import logged_on_stderr, model_lines
 
 
 def main() -> None:
     options: Options = pickle.load(sys.stdin.buffer)  # from the process that started this one
-    settle()
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     try:
         with logged_on_stderr(options):
