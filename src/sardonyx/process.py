@@ -1,15 +1,16 @@
-"""Whose process this is: a command's own, in which settings of the whole process may be made, or that of a program."""
+"""Whose process this is: that of one command, which may make settings of the whole process, or that of a program."""
 
 from __future__ import annotations
 
-_ours = False
+_command = ""
 
 
-def belongs_to_a_command() -> None:
+def belongs_to(command: str) -> None:
     """Said once, by the entry point of the `sardonyx` command."""
-    global _ours
-    _ours = True
+    global _command
+    _command = command
 
 
-def is_ours() -> bool:
-    return _ours
+def command() -> str:
+    """The command that the process does and then ends, empty in a program's process."""
+    return _command

@@ -1,4 +1,4 @@
-"""Sessions that take turns in the command's own process compute on the same threads."""
+"""Sessions that take turns in the process of `sardonyx bench` compute on the same threads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from sardonyx.bench import sharing
 import sardonyx
 import onnxruntime as ort
 
-if sys.argv[1] == "command":
-    process.belongs_to_a_command()
+process.belongs_to(sys.argv[1])
 before = len(os.listdir("/proc/self/task"))
 report = sardonyx.bench(*sys.argv[3:], threads=eval(sys.argv[2]), seconds=0.02, cold=False, profile=True)
 try:
@@ -39,15 +38,16 @@ def _bench(whose: str, threads: int | None, *models: Path) -> dict[str, object]:
     return found
 
 
-def test_a_command_shares_one_pool_and_a_program_keeps_its_own(tmp_path: Path) -> None:
+def test_the_command_bench_shares_one_pool_and_others_keep_their_own(tmp_path: Path) -> None:
     one = Model.from_text(TEXT).save(tmp_path / "one.onnx")
-    assert not _bench("command", 2, one, one)["own sessions"]
-    assert _bench("program", 2, one, one)["own sessions"]
+    assert not _bench("bench", 2, one, one)["own sessions"]
+    assert _bench("", 2, one, one)["own sessions"]
+    assert _bench("ship", 2, one, one)["own sessions"]
 
 
 def test_one_thread_needs_no_sharing(tmp_path: Path) -> None:
     one = Model.from_text(TEXT).save(tmp_path / "one.onnx")
-    assert _bench("command", 1, one, one)["own sessions"]
+    assert _bench("bench", 1, one, one)["own sessions"]
 
 
 def test_models_tuned_to_different_threads_keep_their_own(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_models_tuned_to_different_threads_keep_their_own(tmp_path: Path) -> Non
     two = Model.from_text(TEXT)
     store(two, Settings(threads=2))
     paths = (one.save(tmp_path / "one.onnx"), two.save(tmp_path / "two.onnx"))
-    assert _bench("command", None, *paths)["own sessions"]
+    assert _bench("bench", None, *paths)["own sessions"]
 
 
 def test_a_model_that_does_not_load_is_still_told_by_name(tmp_path: Path) -> None:

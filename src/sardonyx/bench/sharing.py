@@ -2,8 +2,8 @@
 
 onnxruntime gives each session threads of its own, which go on spinning for a while after a call and so take a core from
 whoever has the next turn. Which session suffers depends on where its threads happen to lie, and stays so for as long as
-it lives: a model was up to 1.5 times as fast as itself. In a process of the command's own all sessions share one pool of
-threads. In a program's process, which may have sessions of its own, the threads of each session rest after every call.
+it lives: a model was up to 1.5 times as fast as itself. In the process of the command `bench` all sessions share one pool of
+threads. Elsewhere there are sessions that want others, and the threads of each session rest after every call.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from sardonyx.run.session import Settings, share_threads
 
 
 def share(entries: Sequence[Entry], how: How) -> None:
-    """Lets the ONNX models share threads if the process is ours and all of them want as many, and more than one."""
-    if not process.is_ours() or how.provider != "cpu":
+    """Lets the ONNX models share threads if measuring is all that the process does and all want as many, and more than one."""
+    if process.command() != "bench" or how.provider != "cpu":
         return
     wanted = [settings for entry in entries if (settings := _wanted(entry, how)) is not None]
     [count, *others] = {settings.thread_count for settings in wanted} or {1}

@@ -59,7 +59,7 @@ def _group(name: str, verbs: Mapping[str, Callable[..., Report]]) -> typer.Typer
 
 def main() -> None:
     """The entry point of the `sardonyx` command."""
-    process.belongs_to_a_command()
+    process.belongs_to(next(iter(sys.argv[1:]), ""))
     _interrupt.listen()
     code = _contract.call(build, sys.argv[1:])
     _interrupt.rest()

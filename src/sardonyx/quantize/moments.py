@@ -105,7 +105,7 @@ def _chosen(model: Model) -> list[ir.Node]:
 
 def _is_plain(node: ir.Node) -> bool:
     if node.op_type == "Conv":
-        return "auto_pad" not in node.attributes or node.attributes["auto_pad"].value == "NOTSET"
+        return _attribute(node, "auto_pad", "NOTSET") == "NOTSET" and min(_attribute(node, "pads", [0])) >= 0
     return len(_weight(node).shape) == 2 and not _attribute(node, "transA", 0)
 
 
@@ -160,6 +160,6 @@ def _weight(node: ir.Node) -> Array:
     return array
 
 
-def _attribute(node: ir.Node, name: str, default: int | list[int]) -> Any:
+def _attribute(node: ir.Node, name: str, default: Any) -> Any:
     attribute = node.attributes.get(name)
     return default if attribute is None else attribute.value

@@ -51,7 +51,8 @@ class Rounding:
         back = real(integers, step)
         lost = np.einsum("gok,gk->go", _by_group(node, weight - back), found.mean)
         lost -= np.einsum("gok,gk->go", _by_group(node, back), found.moved(lambda x: real(rounded(x, into), into)))
-        return (bias + lost.reshape(-1)).astype(bias.dtype)
+        alpha = node.attributes.get("alpha")  # of a Gemm, whose bias is added after it
+        return (bias + (1 if alpha is None else alpha.value) * lost.reshape(-1)).astype(bias.dtype)
 
     def noise(self, node: ir.Node, weight: Array, integers: Array, step: Step) -> float:
         """The power of what rounding adds to the result, relative to that of the result."""
