@@ -12,15 +12,13 @@ from sardonyx.run.session import Settings, store
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[N,8] x) => (float[N,8] y) { y = Relu(x) }"""
 COUNT = """
-import json, os, sys
+import json, sys
 from sardonyx import process
-from sardonyx.bench import sharing
 import sardonyx
 import onnxruntime as ort
 
 process.belongs_to(sys.argv[1])
-before = len(os.listdir("/proc/self/task"))
-report = sardonyx.bench(*sys.argv[3:], threads=eval(sys.argv[2]), seconds=0.02, cold=False, profile=True)
+report = sardonyx.bench(*sys.argv[3:], threads=json.loads(sys.argv[2]), seconds=0.02, cold=False, profile=True)
 try:
     ort.InferenceSession(sys.argv[3])
     own = True
@@ -31,7 +29,7 @@ print(json.dumps({"ok": report.ok, "own sessions": own, "failures": report.to_di
 
 
 def _bench(whose: str, threads: int | None, *models: Path) -> dict[str, object]:
-    words = [sys.executable, "-c", COUNT, whose, str(threads), *map(str, models)]
+    words = [sys.executable, "-c", COUNT, whose, json.dumps(threads), *map(str, models)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])

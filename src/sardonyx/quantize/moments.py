@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from sardonyx.model import Model
 from sardonyx.quantize.calibrate import observed
-from sardonyx.quantize.prepare import constant, float_nodes
+from sardonyx.quantize.prepare import float_nodes, weights_of
 from sardonyx.quantize.qdq import weight_axis
 from sardonyx.run.session import Settings
 from sardonyx.samples import Batch
@@ -80,7 +80,9 @@ def groups(node: ir.Node) -> int:
 def moments(model: Model, batches: Iterable[Batch], settings: Settings) -> dict[str, Moments]:
     """The moments of what the nodes multiply, by the name of the node. Rows are drawn by chance, always the same."""
     chosen = _chosen(model)
-    found = {node.name or "": Moments.empty(groups(node), summed_rows(node, _weight(node)).shape[1]) for node in chosen}
+    found = {
+        node.name or "": Moments.empty(groups(node), summed_rows(node, weights_of(node)).shape[1]) for node in chosen
+    }
     readers: dict[str, list[ir.Node]] = {}
     for node in chosen:
         readers.setdefault(_read(node), []).append(node)
@@ -94,7 +96,7 @@ def moments(model: Model, batches: Iterable[Batch], settings: Settings) -> dict[
 def _chosen(model: Model) -> list[ir.Node]:
     """The products whose rows can be told and whose moments there is room for."""
     known = [node for node in float_nodes(model) if _is_plain(node)]
-    cost = {node.name: 8 * groups(node) * summed_rows(node, _weight(node)).shape[1] ** 2 for node in known}
+    cost = {node.name: 8 * groups(node) * summed_rows(node, weights_of(node)).shape[1] ** 2 for node in known}
     room, kept = ROOM, set()
     for node in sorted(known, key=lambda one: cost[one.name]):
         room -= cost[node.name]
@@ -106,7 +108,7 @@ def _chosen(model: Model) -> list[ir.Node]:
 def _is_plain(node: ir.Node) -> bool:
     if node.op_type == "Conv":
         return _attribute(node, "auto_pad", "NOTSET") == "NOTSET" and min(_attribute(node, "pads", [0])) >= 0
-    return len(_weight(node).shape) == 2 and not _attribute(node, "transA", 0)
+    return len(weights_of(node).shape) == 2 and not _attribute(node, "transA", 0)
 
 
 def _few(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -128,7 +130,7 @@ def _rows(node: ir.Node, value: Array, random: np.random.Generator) -> Array:
 
 
 def _patches(node: ir.Node, value: Array, random: np.random.Generator) -> Array:
-    kernel = _weight(node).shape[2:]
+    kernel = weights_of(node).shape[2:]
     rank = len(kernel)
     strides, dilations = (_attribute(node, word, [1] * rank) for word in ("strides", "dilations"))
     pads = _attribute(node, "pads", [0] * (2 * rank))
@@ -151,13 +153,6 @@ def _read(node: ir.Node) -> str:
     value = node.inputs[0]
     assert value is not None
     return value.name or ""
-
-
-def _weight(node: ir.Node) -> Array:
-    tensor = constant(node.inputs[1])
-    assert tensor is not None
-    array: Array = tensor.numpy()
-    return array
 
 
 def _attribute(node: ir.Node, name: str, default: Any) -> Any:

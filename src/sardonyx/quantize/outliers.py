@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from sardonyx.model import Model
 from sardonyx.quantize.calibrate import observed
-from sardonyx.quantize.prepare import constant, copied, initializer, is_weighted
+from sardonyx.quantize.prepare import copied, initializer, is_weighted, weights_of
 from sardonyx.run.session import Settings
 from sardonyx.samples import Batch
 from sardonyx.signature import Array
@@ -70,23 +70,16 @@ def _read_by_products(model: Model) -> dict[str, list[ir.Node]]:
     """The activations that are multiplied by constant matrices, and the nodes that do it."""
     found: dict[str, list[ir.Node]] = {}
     for node in model.ir.graph:
-        if node.op_type == "MatMul" and is_weighted(node) and _weight(node).ndim == 2 and node.inputs[0] is not None:
+        if node.op_type == "MatMul" and is_weighted(node) and weights_of(node).ndim == 2 and node.inputs[0] is not None:
             found.setdefault(node.inputs[0].name or "", []).append(node)
     return found
-
-
-def _weight(node: ir.Node) -> Array:
-    weight = constant(node.inputs[1])
-    assert weight is not None
-    array: Array = weight.numpy()
-    return array
 
 
 def _part(graph: ir.Graph, nodes: list[ir.Node], places: Array) -> list[str]:
     """Parts the activation once for all nodes that multiply it; whoever else reads it goes on with the whole."""
     x = nodes[0].inputs[0]
     assert x is not None
-    mask = np.ones(len(_weight(nodes[0])), np.float32)
+    mask = np.ones(len(weights_of(nodes[0])), np.float32)
     mask[places] = 0
     rest = _node("Mul", [x, initializer(graph, f"{x.name}_without", mask)], f"{x.name}_rest", x)
     few = _node(
@@ -98,7 +91,7 @@ def _part(graph: ir.Graph, nodes: list[ir.Node], places: Array) -> list[str]:
 
 def _multiply(graph: ir.Graph, node: ir.Node, rest: ir.Value, few: ir.Value, places: Array) -> str:
     """Adds the product of the few to that of the rest, which the node goes on to make, and gives its name."""
-    result, rows = node.outputs[0], np.ascontiguousarray(_weight(node)[places])
+    result, rows = node.outputs[0], np.ascontiguousarray(weights_of(node)[places])
     users = [(use.node, use.idx) for use in result.uses()]
     narrow = _node("MatMul", [few, initializer(graph, f"{node.name}_rows", rows)], f"{node.name}_apart", result)
     total = _node("Add", [result, narrow.outputs[0]], f"{node.name}_total", result)

@@ -63,6 +63,14 @@ def is_weighted(node: ir.Node) -> bool:
     return weight is not None and weight.dtype == ir.DataType.FLOAT and len(weight.shape) >= 2
 
 
+def weights_of(node: ir.Node) -> Array:
+    """The weights of a node that has them."""
+    tensor = constant(node.inputs[1])
+    assert tensor is not None, "asked only of nodes with weights"
+    array: Array = tensor.numpy()
+    return array
+
+
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     """The tensor of an initializer that no caller can replace."""
     if value is None or value.const_value is None or value.is_graph_input():
