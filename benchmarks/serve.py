@@ -24,7 +24,7 @@ from _serve_servers import ours
 
 from sardonyx.run.session import Session, Settings
 
-ROUNDS = 3
+ROUNDS = 5
 MANY = 16
 
 

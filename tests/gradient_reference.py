@@ -39,7 +39,7 @@ class Conv(OpRun):
         padded = np.pad(x, [(0, 0), (0, 0), *zip(edges[:rank], edges[rank:], strict=True)])
         function = getattr(torch.nn.functional, f"conv{rank}d")
         bias = None if b is None else torch.tensor(b)
-        return (function(torch.tensor(padded), torch.tensor(w), bias, steps, 0, gaps, group or 1).numpy(),)
+        return (function(torch.tensor(padded), torch.tensor(w.copy()), bias, steps, 0, gaps, group or 1).numpy(),)
 
 
 class ConvTranspose(OpRun):

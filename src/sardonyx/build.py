@@ -222,6 +222,13 @@ class Builder:
             recorder.append(node)
         return node
 
+    def replace(self, old: ir.Value, new: Expr) -> None:
+        """Lets the graph use another value, which must be equal. The world knows an output by its old name."""
+        ir.convenience.replace_all_uses_with(old, new.value, replace_graph_outputs=True)
+        if new.value.is_graph_output():
+            name, old.name = old.name, self.names.fresh(f"{old.name}_before")
+            new.value.name = name
+
     @contextmanager
     def recording(self) -> Iterator[list[ir.Node]]:
         """The nodes appended meanwhile."""

@@ -1,6 +1,8 @@
-"""Channels of linear streams made equal in size."""
+"""Channels of tensors between convolutions made equal in size."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,53 +20,88 @@ SETTINGS = Settings(threads=1)
 CHANNELS = 8
 
 
-def _model(*, bent: bool = False, seen: bool = False) -> Model:
-    """Two convolutions, summed, read by two more: channels from small to large. `bent` and `seen` tie the stream's hands."""
+def _model(*, bend: str = "", seen: bool = False) -> Model:
+    """Two convolutions, summed, read by two more: channels from small to large. `seen` ties the stream's hands."""
     random, size = np.random.default_rng(0), np.logspace(-1.5, 0, CHANNELS).astype(np.float32)
     arrays = {
         "w": random.normal(size=(CHANNELS, 3, 3, 3)) * size[:, None, None, None], "wb": random.normal(size=CHANNELS) * size,
         "u": random.normal(size=(CHANNELS, 3, 1, 1)) * size[:, None, None, None], "ub": random.normal(size=CHANNELS) * size,
         "v": random.normal(size=(4, CHANNELS, 1, 1)), "vb": random.normal(size=4),
+        "d": random.normal(size=(CHANNELS, 1, 3, 3)), "zero": np.zeros(()), "six": np.full((), 6),
     }  # fmt: skip
     make = onnx.helper.make_node
     nodes = [
         make("Conv", ["image", "w", "wb"], ["x"], pads=[1, 1, 1, 1]),
         make("Conv", ["image", "u", "ub"], ["y"]),
         make("Add", ["x", "y"], ["z"]),
-        *([make("Relu", ["z"], ["bent"])] if bent else []),
-        make("Conv", ["bent" if bent else "z", "v", "vb"], ["out"]),
+        *([make(bend, ["z", *(["zero", "six"] if bend == "Clip" else [])], ["bent"])] if bend else []),
+        make("Conv", ["bent" if bend else "z", "v", "vb"], ["out"]),
+        make("Conv", ["bent" if bend else "z", "d"], ["own"], group=CHANNELS),
     ]
     info = onnx.helper.make_tensor_value_info
-    outputs = [info("out", 1, ["n", 4, 6, 6]), *([info("z", 1, ["n", CHANNELS, 6, 6])] if seen else [])]
+    outputs = [info("out", 1, ["n", 4, 6, 6]), info("own", 1, ["n", CHANNELS, 4, 4])]
+    outputs += [info("z", 1, ["n", CHANNELS, 6, 6])] if seen else []
     weights = [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()]
     graph = onnx.helper.make_graph(nodes, "g", [info("image", 1, ["n", 3, 6, 6])], outputs, weights)
     proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
     return prepared(Model.from_proto(proto))
 
 
-def _batches() -> list[Batch]:
-    image = np.random.default_rng(1).normal(size=(16, 3, 6, 6)).astype(np.float32)
-    return [Batch({"image": image}, None)]
+def _batches(count: int = 1, *, size: float = 1.0, seed: int = 1) -> list[Batch]:
+    images = np.random.default_rng(seed).normal(size=(count, 16, 3, 6, 6)).astype(np.float32) * size
+    return [Batch({"image": image}, None) for image in images]
 
 
-def _sizes(model: Model) -> Array:
-    found = dict(observed(model, ["z"], _batches(), SETTINGS))["z"]
+def _sizes(model: Model, name: str) -> Array:
+    found = dict(observed(model, [name], _batches(), SETTINGS))[name]
     size: Array = np.abs(found).max(axis=(0, 2, 3))
     return size
 
 
-def test_channels_become_of_equal_size_and_the_model_stays_equal() -> None:
-    model = _model()
+def _furthest(model: Model, other: Model, batches: list[Batch]) -> float:
+    """How far two models are apart, of the largest output."""
+    found = [[Session(one, SETTINGS).run_fitted(batch.inputs) for batch in batches] for one in (model, other)]
+    return max(
+        float(np.abs(before[name] - now[name]).max() / np.abs(before[name]).max())
+        for before, now in zip(*found, strict=True)
+        for name in before
+    )
+
+
+@pytest.mark.parametrize("bend", ["", "Relu"])
+def test_channels_become_of_equal_size_and_the_model_stays_equal(bend: str) -> None:
+    model, name = _model(bend=bend), "bent" if bend else "z"
     after = evened(model, _batches(), SETTINGS)
-    assert _sizes(model).max() / _sizes(model).min() > 10
-    assert _sizes(after).max() / _sizes(after).min() < 3
-    [before], [now] = (Session(one, SETTINGS).run_fitted(_batches()[0].inputs).values() for one in (model, after))
-    assert np.allclose(before, now, rtol=1e-4, atol=1e-5)
+    assert _sizes(model, name).max() / _sizes(model, name).min() > 10
+    assert _sizes(after, name).max() / _sizes(after, name).min() < 3
+    assert _furthest(model, after, _batches(4, seed=2)) < 1e-5
 
 
-@pytest.mark.parametrize("why", ["bent", "seen"])
-def test_what_is_not_linear_or_is_seen_from_outside_stays(why: str) -> None:
-    model = _model(**{why: True})
+def test_channels_grow_below_a_clip_with_room_for_what_was_not_seen() -> None:
+    model = _model(bend="Clip")
+    after = evened(model, _batches(8, size=0.2), SETTINGS)
+    before, now = (_sizes(one, "bent") for one in (model, after))
+    assert now.max() / now.min() < before.max() / before.min() / 2
+    assert _furthest(model, after, _batches(8, size=0.2, seed=2)) < 1e-5
+
+
+def test_channels_that_only_half_of_the_examples_stir_stay_below_a_clip() -> None:
+    """Grown by what the quiet half shows, they would be cut off in the other."""
+    model = _model(bend="Clip")
+    quiet, loud = _batches(4, size=0.01), _batches(4, size=0.4)
+    stirred = [batch for pair in zip(quiet, loud, strict=True) for batch in pair]
+    assert _furthest(model, evened(model, stirred, SETTINGS), _batches(8, size=0.5, seed=2)) < 1e-5
+    assert _furthest(model, evened(model, _batches(8, size=0.05), SETTINGS), _batches(8, size=0.5, seed=2)) > 1e-3
+
+
+def test_one_batch_says_too_little_for_a_clip() -> None:
+    model = _model(bend="Clip")
+    assert np.array_equal(_sizes(evened(model, _batches(), SETTINGS), "bent"), _sizes(model, "bent"))
+
+
+@pytest.mark.parametrize("why", [{"bend": "Sigmoid"}, {"seen": True}], ids=["bent", "seen"])
+def test_what_bends_or_is_seen_from_outside_stays(why: dict[str, Any]) -> None:
+    model = _model(**why)
     assert streams(model) == []
     assert evened(model, _batches(), SETTINGS) is model
 
@@ -76,4 +113,16 @@ def test_a_sum_with_something_else_stays() -> None:
     add = next(node for node in text.graph.node if node.op_type == "Add")
     text.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((1, CHANNELS, 6, 6), np.float32), "term"))
     add.input[1] = "term"
+    assert streams(Model.from_proto(text)) == []
+
+
+def test_channels_that_are_read_in_pairs_stay() -> None:
+    """A convolution of two channels a group has one weight for every two of them."""
+    model = _model()
+    text = model.to_proto()
+    own = next(node for node in text.graph.node if "own" in node.output)
+    own.attribute[0].i = CHANNELS // 2
+    weights = next(tensor for tensor in text.graph.initializer if tensor.name == own.input[1])
+    weights.CopyFrom(onnx.numpy_helper.from_array(np.ones((CHANNELS // 2, 2, 3, 3), np.float32), weights.name))
+    text.graph.output[1].type.tensor_type.shape.dim[1].dim_value = CHANNELS // 2
     assert streams(Model.from_proto(text)) == []

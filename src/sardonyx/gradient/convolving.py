@@ -40,28 +40,38 @@ def _spread_densely(g: Expr, kernel: Expr, w: Windows, group: int) -> Expr:
     before, after = (
         tuple(span - 1 - pad for pad, span in zip(pads, w.span, strict=True)) for pads in (w.before, w.after)
     )
-    return _convolve(g, _turned(kernel, group), Windows(w.kernel, w.strides, w.dilations, before, after), group)
+    turned, slid = _turned(kernel, group), Windows(w.kernel, w.strides, w.dilations, before, after)
+    return (
+        convolve_as_strip(g, turned, slid)
+        if pays_as_strip(g, turned, slid, group)
+        else _convolve(g, turned, slid, group)
+    )
 
 
-def _convolve(x: Expr, kernel: Expr, w: Windows, group: int) -> Expr:
+def _convolve(x: Expr, kernel: Expr, w: Windows, group: int = 1, bias: Expr | None = None) -> Expr:
     """What windows that are one apart read in `x`, through the kernel."""
     settings = {"pads": w.pads, "dilations": list(w.dilations), "kernel_shape": list(w.kernel)}
-    if group > 1 or not _pays_as_strip(x, kernel, w):
-        return op("Conv", x, kernel, group=group, **settings)
+    return op("Conv", x, kernel, bias, group=group, **settings)
+
+
+def convolve_as_strip(x: Expr, kernel: Expr, w: Windows, bias: Expr | None = None) -> Expr:
+    """The same with the samples laid below each other, with zeros between them, as one picture."""
     channels, height, width = (x.size(axis) or 0 for axis in (1, 2, 3))
     between = max(w.before[0], w.after[0])
     below = op("Pad", op("Transpose", x, perm=[1, 0, 2, 3]), [0, between], x._alike(0), [2])
-    strip = op("Conv", reshape(below, [1, channels, -1, width]), kernel, **settings)
+    strip = _convolve(reshape(below, [1, channels, -1, width]), kernel, w, bias=bias)
     cut = reshape(strip, [kernel.size(0) or 0, -1, height + between, width])
     return op("Transpose", op("Slice", cut, [0], [height], [2]), perm=[1, 0, 2, 3])
 
 
-def _pays_as_strip(x: Expr, kernel: Expr, w: Windows) -> bool:
-    """Whether the samples are better laid below each other, with zeros between them, as one picture.
+def pays_as_strip(x: Expr, kernel: Expr, w: Windows, group: int) -> bool:
+    """Whether the samples are better laid below each other.
 
     They are where a picture has fewer positions than the result has channels: the product over it would be narrow, and
     onnxruntime lays out its windows on one thread. The result must have the picture's size.
     """
+    if group > 1 or set(w.strides) != {1} or kernel.sizes is None:
+        return False
     sizes = [x.size(axis) for axis in range(1, x.rank)]
     whole = all(low + high == span - 1 for low, high, span in zip(w.before, w.after, w.span, strict=True))
     if x.rank != 4 or None in sizes or not whole or not any(w.pads):
@@ -76,7 +86,7 @@ def _turned(kernel: Expr, group: int) -> Expr:
     places = math.prod(sizes)
     found = reshape(kernel, [group, outputs // group, inputs, places])
     if places > 1:
-        found = op("Gather", found, list(range(places - 1, -1, -1)), axis=3)
+        found = op("Slice", found, [-1], [-places - 1], [3], [-1])
     return reshape(op("Transpose", found, perm=[0, 2, 1, 3]), [group * inputs, outputs // group, *sizes])
 
 

@@ -48,10 +48,7 @@ class Site:
         old = self.node.outputs[index]
         new = self.build.emit("Identity", [new], {}, 1)[0] if new.value.is_graph_output() else new
         new.value.type, new.value.shape = old.type or new.value.type, old.shape or new.value.shape
-        ir.convenience.replace_all_uses_with(old, new.value, replace_graph_outputs=True)
-        if new.value.is_graph_output():  # the world knows it by its old name
-            name, old.name = old.name, self.build.names.fresh(f"{old.name}_before")
-            new.value.name = name
+        self.build.replace(old, new)
 
     def through(self, forward: Callable[[], Any], g: Sequence[Expr | None]) -> dict[ir.Value, Expr]:
         """The gradient of the operator written again in simpler ones. What the gradient does not use is removed at the end."""

@@ -35,8 +35,8 @@ ALIKE = 1.08
 FASTER = 1.03
 # To be sure of the budget is worth this much speed.
 SURE = 1.1
-# Batches on which calibrators are told apart by how far their outputs are from float's.
-CLOSELY = 4
+# Batches on which calibrators are told apart by how far their outputs are from float's, and the one that takes longest.
+CLOSELY, SLOWEST = 16, "entropy"
 OUT_OF_TIME = "no time left to try it; give more --time"
 
 
@@ -140,7 +140,7 @@ class Search:
 
     def _better(self, item: Candidate, end: float) -> list[Candidate]:
         found: list[Candidate] = []
-        if item.reason and self.auto_calibrator:
+        if self.auto_calibrator:
             now = time.monotonic()
             item = self._other_calibrator(item, found, now + (end - now) / 3)
         lean = self._only_paying(item) if time.monotonic() < end else None
@@ -162,19 +162,19 @@ class Search:
         """The same plan with the calibrator that comes closest to float: the metric of a few examples hardly tells."""
         assert item.variant is not None
         assert item.variant.plan is not None
-        for name in registry.names(CALIBRATORS):
+        variants = [item.variant]
+        for name in sorted(registry.names(CALIBRATORS), key=lambda name: (name == SLOWEST, name)):
             if name != item.variant.calibrator and time.monotonic() < end:
                 model = _own(item.variant).built(item.variant.plan, name)
-                variant = replace(item.variant, name=f"{item.name}, {name}", model=model, calibrator=name)
-                found.append(self._tried(variant))
-        best = min([item, *found], key=self._distance)
-        found[:] = [best] if best is not item else []
-        return best
+                variants.append(replace(item.variant, name=f"{item.name}, {name}", model=model, calibrator=name))
+        best = min(variants, key=self._distance)
+        if best is item.variant:
+            return item
+        found.append(self._tried(best))
+        return found[-1]
 
-    def _distance(self, item: Candidate) -> float:
-        if item.variant is None:
-            return float("inf")
-        return sensitivity.distance(item.variant.model, self.screening.take(CLOSELY), self.subject.settings)
+    def _distance(self, variant: Variant) -> float:
+        return sensitivity.distance(variant.model, self.screening.take(CLOSELY), self.subject.settings)
 
     def _only_paying(self, item: Candidate) -> Candidate | None:
         """The plan without nodes that are not fused or are slower than in float."""

@@ -18,6 +18,7 @@ from sardonyx.model import Model
 from sardonyx.signature import Array
 from sardonyx.training import parameters
 from sardonyx.training.attaching import Attach, attach_model, attach_named, attach_output
+from sardonyx.training.lowering import lowered
 from sardonyx.training.manifest import Kept, Label, Manifest, Parameter, Tensor
 from sardonyx.training.modes import OUT, BatchNorm, in_evaluation, in_training
 from sardonyx.training.updating import Rule, append_update, moments_of, optimizer_graph
@@ -76,7 +77,7 @@ def assemble(
     statistics, seed = in_training(learning, batch_norm=batch_norm)
     _with_loss(learning, attach, chosen)
     _keep_outputs(learning, [loss, *shown, *statistics.values()])
-    gradient = differentiate(learning, wrt=trainable, loss=loss)
+    gradient = lowered(differentiate(learning, wrt=trainable, loss=loss))
 
     manifest = Manifest(
         inputs=inputs, labels=tuple(labels), outputs=given, loss=loss, extra_outputs=tuple(shown),

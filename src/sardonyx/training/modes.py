@@ -7,7 +7,7 @@ from typing import Literal
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
-from sardonyx.build import Builder, Expr, infer
+from sardonyx.build import Builder, infer
 from sardonyx.errors import InputError
 from sardonyx.gradient.shapes import count_of
 from sardonyx.model import Model
@@ -114,16 +114,8 @@ def _drop(build: Builder) -> str | None:
     build.graph.inputs.append(seed)
     for number, node in enumerate(nodes):
         dropped, kept = drop(build.expr(_given(node, 0)), build.expr(seed), dropout_ratio(node), number)
-        _replace(build, node, 0, dropped)
+        build.replace(node.outputs[0], dropped)
         if len(node.outputs) > 1:
-            _replace(build, node, 1, kept)
+            build.replace(node.outputs[1], kept)
         build.graph.remove(node, safe=True)
     return seed.name
-
-
-def _replace(build: Builder, node: ir.Node, index: int, new: Expr) -> None:
-    old = node.outputs[index]
-    ir.convenience.replace_all_uses_with(old, new.value, replace_graph_outputs=True)
-    if new.value.is_graph_output():  # the world knows it by its old name
-        name, old.name = old.name, build.names.fresh("dropped")
-        new.value.name = name

@@ -18,7 +18,7 @@ from sardonyx.gradient.windows import Windows, padded_same, pieces, windows
 Sizes = Sequence[int] | None
 # Where one way of multiplying becomes faster than another, on AVX2 with one and two threads.
 _FEW_COLUMNS, _MANY_ROWS, _MANY_POSITIONS = 64, 32, 64
-_NARROW, _FEW_PLACES = 16, 32
+_NARROW, _FEW_PLACES = 32, 32
 # How many more rows than there are outputs a product may have, to spare copies.
 _LITTLE_MORE = 1.25
 
@@ -92,8 +92,10 @@ def weight_gradient(x: Expr, g: Expr, w: Expr, slid: Windows, group: int) -> Exp
         parts = _flat_products(x, g, slid, counts, moves, inputs, outputs)
     else:
         parts = _batched_products(x, g, slid, counts, moves, group, inputs, outputs)
-    joined = [op("Unsqueeze", part, [-1]) for part in parts]
-    return reshape_like(op("Concat", *joined, axis=-1) if len(joined) > 1 else joined[0], w)
+    if len(parts) == 1:
+        return reshape_like(parts[0], w)
+    places = reshape(op("Concat", *parts, axis=0), [len(parts), -1])
+    return reshape_like(op("Transpose", places, perm=[1, 0]), w)
 
 
 def _batched_products(
