@@ -6,6 +6,7 @@ Both run at once and are asked one after the other: the machine is not equally f
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import sys
 import time
@@ -23,8 +24,8 @@ CONNECTIONS = (1, 16, 64)
 OURS = "sardonyx"
 # How ours is asked where another server is asked in a form; None is gRPC.
 OUR_FORMS: dict[str, Ask | None] = {"binary": binary, "JSON": text, "gRPC": None, "bytes": binary}
-# Where one costs this much more than the other, one turn each says enough; else there are several.
-PLAIN, TURNS = 2.0, 3
+# Turns of each, where one costs at most so many times the other: the closer they are, the more it takes to tell.
+TURNS = {1.25: 7, 2.0: 3, math.inf: 1}
 # Parsing a picture's text takes some servers a tenth of a second, and 64 connections must each be answered a few times.
 SLOW_SECONDS = 4 * SECONDS
 # A server is asked when it has nothing left to do of what was asked before: at most this share of a core, or this long after.
@@ -73,7 +74,7 @@ def _cell(mine: Server, other: Server, peer: Peer, name: str, form: str, count: 
     pairs: list[tuple[Load, Load]] = []
     slow = SLOW_SECONDS if name == "image" and form not in ("binary", "gRPC") else SECONDS
     try:
-        while len(pairs) < TURNS and (not pairs or 1 / PLAIN < pairs[0][1].cpu / pairs[0][0].cpu < PLAIN):
+        while not pairs or len(pairs) < _turns(pairs):
             mines = _load(mine, name, OUR_FORMS[form], count, SECONDS)
             pairs.append((mines, _load(other, name, peer.forms[form], count, slow)))
     except (RuntimeError, grpc.RpcError) as error:
@@ -88,6 +89,11 @@ def _cell(mine: Server, other: Server, peer: Peer, name: str, form: str, count: 
         cost=_median(other.cpu / own.cpu for own, other in pairs),
         rate=_median(own.rate / other.rate for own, other in pairs),
     )  # fmt: skip
+
+
+def _turns(pairs: list[tuple[Load, Load]]) -> int:
+    ratio = _median(other.cpu / own.cpu for own, other in pairs)
+    return next(turns for times, turns in TURNS.items() if max(ratio, 1 / ratio) <= times)
 
 
 def _median(values: Iterator[float]) -> float:
@@ -117,9 +123,9 @@ def show(found: dict[str, Cells]) -> None:
     print("\n### Beside other servers\n")
     print(
         "Microseconds of processor a request, and requests a second in brackets, by number of connections. Ours and one\n"
-        f"other take turns, {TURNS} each unless one costs {PLAIN:g} times the other; the last columns are how many times as\n"
-        "much the other costs. Ours is the median beside all others. Ray Serve's bytes are the bare tensor, compared with our\n"
-        "binary form; the JSON of LitServe and BentoML is nested lists. All batch the wide MLP where they can."
+        "other take turns, up to 7 where they are close; the last columns are how many times as much the other costs. Ours is\n"
+        "the median beside all others. Ray Serve's bytes are the bare tensor, compared with our binary form; the JSON of\n"
+        "LitServe and BentoML is nested lists. All batch the wide MLP where they can."
     )
     counts = [str(count) for count in CONNECTIONS]
     for name, title in TITLES.items():
