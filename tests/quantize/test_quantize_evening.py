@@ -9,9 +9,11 @@ import onnx
 import pytest
 
 from sardonyx import Model
+from sardonyx.quantize import evening
 from sardonyx.quantize.calibrate import observed
-from sardonyx.quantize.evening import evened, streams
+from sardonyx.quantize.evening import evened
 from sardonyx.quantize.prepare import prepared
+from sardonyx.quantize.streams import streams
 from sardonyx.run.session import Session, Settings
 from sardonyx.samples import Batch
 from sardonyx.signature import Array
@@ -20,11 +22,15 @@ SETTINGS = Settings(threads=1)
 CHANNELS = 8
 
 
-def _model(*, bend: str = "", seen: bool = False) -> Model:
-    """Two convolutions, summed, read by two more: channels from small to large. `seen` ties the stream's hands."""
+def _model(*, bend: str = "", seen: bool = False, off: float = 0.0, pads: int = 0) -> Model:
+    """Two convolutions, summed, read by two more: channels from small to large. `seen` ties the stream's hands.
+
+    `off` moves what the first one writes away from zero; `pads` puts zeros around what the last one reads.
+    """
     random, size = np.random.default_rng(0), np.logspace(-1.5, 0, CHANNELS).astype(np.float32)
     arrays = {
-        "w": random.normal(size=(CHANNELS, 3, 3, 3)) * size[:, None, None, None], "wb": random.normal(size=CHANNELS) * size,
+        "w": random.normal(size=(CHANNELS, 3, 3, 3)) * size[:, None, None, None],
+        "wb": (random.normal(size=CHANNELS) + off) * size,
         "u": random.normal(size=(CHANNELS, 3, 1, 1)) * size[:, None, None, None], "ub": random.normal(size=CHANNELS) * size,
         "v": random.normal(size=(4, CHANNELS, 1, 1)), "vb": random.normal(size=4),
         "d": random.normal(size=(CHANNELS, 1, 3, 3)), "zero": np.zeros(()), "six": np.full((), 6),
@@ -36,10 +42,10 @@ def _model(*, bend: str = "", seen: bool = False) -> Model:
         make("Add", ["x", "y"], ["z"]),
         *([make(bend, ["z", *(["zero", "six"] if bend == "Clip" else [])], ["bent"])] if bend else []),
         make("Conv", ["bent" if bend else "z", "v", "vb"], ["out"]),
-        make("Conv", ["bent" if bend else "z", "d"], ["own"], group=CHANNELS),
+        make("Conv", ["bent" if bend else "z", "d"], ["own"], group=CHANNELS, pads=[pads] * 4),
     ]
     info = onnx.helper.make_tensor_value_info
-    outputs = [info("out", 1, ["n", 4, 6, 6]), info("own", 1, ["n", CHANNELS, 4, 4])]
+    outputs = [info("out", 1, ["n", 4, 6, 6]), info("own", 1, ["n", CHANNELS, 4 + 2 * pads, 4 + 2 * pads])]
     outputs += [info("z", 1, ["n", CHANNELS, 6, 6])] if seen else []
     weights = [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()]
     graph = onnx.helper.make_graph(nodes, "g", [info("image", 1, ["n", 3, 6, 6])], outputs, weights)
@@ -53,9 +59,14 @@ def _batches(count: int = 1, *, size: float = 1.0, seed: int = 1) -> list[Batch]
 
 
 def _sizes(model: Model, name: str) -> Array:
-    found = dict(observed(model, [name], _batches(), SETTINGS))[name]
-    size: Array = np.abs(found).max(axis=(0, 2, 3))
+    size: Array = np.abs(_span(model, name)).max(axis=0)
     return size
+
+
+def _span(model: Model, name: str) -> Array:
+    """The least and the largest value of every channel."""
+    found = dict(observed(model, [name], _batches(), SETTINGS))[name]
+    return np.array([found.min(axis=(0, 2, 3)), found.max(axis=(0, 2, 3))])
 
 
 def _furthest(model: Model, other: Model, batches: list[Batch]) -> float:
@@ -75,6 +86,33 @@ def test_channels_become_of_equal_size_and_the_model_stays_equal(bend: str) -> N
     assert _sizes(model, name).max() / _sizes(model, name).min() > 10
     assert _sizes(after, name).max() / _sizes(after, name).min() < 3
     assert _furthest(model, after, _batches(4, seed=2)) < 1e-5
+
+
+def test_channels_are_moved_around_zero_and_the_model_stays_equal() -> None:
+    """Two numbers a channel for three tensors: each is near its middle, none of them far from it as before."""
+    model = _model(off=20.0)
+    after = evened(model, _batches(), SETTINGS)
+    for name in ("x", "z"):
+        assert (_off_centre(model, name) > 0.4).all()
+        assert (_off_centre(after, name) < 0.1).all()
+    assert _furthest(model, after, _batches(4, seed=2)) < 1e-5
+
+
+def test_channels_with_zeros_around_them_are_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros would stand for the middle: the seeded fault changes what is next to the border."""
+    model = _model(off=20.0, pads=1)
+    after = evened(model, _batches(), SETTINGS)
+    assert (_off_centre(after, "z") > 0.4).all()
+    assert _furthest(model, after, _batches(4, seed=2)) < 1e-5
+    monkeypatch.setattr(evening, "may_be_moved", lambda _: True)
+    assert _furthest(model, evened(model, _batches(), SETTINGS), _batches(4, seed=2)) > 0.1
+
+
+def _off_centre(model: Model, name: str) -> Array:
+    """How far the middle of each channel is from zero, of its largest value."""
+    span = _span(model, name)
+    off: Array = np.abs(span.mean(axis=0)) / np.abs(span).max(axis=0)
+    return off
 
 
 def test_channels_grow_below_a_clip_with_room_for_what_was_not_seen() -> None:
@@ -97,6 +135,12 @@ def test_channels_that_only_half_of_the_examples_stir_stay_below_a_clip() -> Non
 def test_one_batch_says_too_little_for_a_clip() -> None:
     model = _model(bend="Clip")
     assert np.array_equal(_sizes(evened(model, _batches(), SETTINGS), "bent"), _sizes(model, "bent"))
+
+
+def test_what_is_not_a_number_moves_nothing() -> None:
+    model, batches = _model(), _batches(2)
+    batches[1].inputs["image"][0] = np.nan
+    assert _furthest(model, evened(model, batches, SETTINGS), _batches(1, seed=2)) == 0
 
 
 @pytest.mark.parametrize("why", [{"bend": "Sigmoid"}, {"seen": True}], ids=["bent", "seen"])
