@@ -24,6 +24,15 @@ _CODES = {
     404: grpc.StatusCode.NOT_FOUND, 413: grpc.StatusCode.RESOURCE_EXHAUSTED, 429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     503: grpc.StatusCode.UNAVAILABLE, 504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }  # fmt: skip
+# Tensors come in few and large pieces, and nobody asks the other end how fast the line is: a tenth less of the processor for
+# 600 KB, and no more memory for connections that rest.
+_LARGE_PIECES = {
+    "grpc.http2.max_frame_size": 1 << 20,
+    "grpc.http2.lookahead_bytes": 1 << 20,
+    "grpc.http2.bdp_probe": 0,
+    "grpc.experimental.tcp_read_chunk_size": 1 << 16,
+    "grpc.experimental.tcp_min_read_chunk_size": 1 << 16,
+}
 # Triton's numbers for datatypes, which its model configuration uses.
 _TYPE_NUMBERS = {
     name: number
@@ -41,6 +50,7 @@ async def open_grpc(models: Models, access: Access, options: Options, regions: R
             ("grpc.max_receive_message_length", options.limits.body_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", int(options.workers > 1)),
+            *_LARGE_PIECES.items(),
         ]
     )
     service = Service(models, access, options.limits, regions)
