@@ -49,13 +49,14 @@ class Model:
 class Desk:
     """A batcher over `Model`, and what came back, by the number that was sent."""
 
-    def __init__(self, *, most: int = 4, inline: bool = False, patience: float = 0.0, **options: Any) -> None:
+    def __init__(
+        self, *, most: int = 4, inline: bool = False, patience: float = 0.0, ahead: int = 0, **options: Any
+    ) -> None:
         self.model, self.statistics = Model(), Statistics()
         signature = Signature.parse(["x=float64[n,width]"])
         batching = Batching(**options)
-        self.batcher = Batcher(
-            self.model, Policy(most, inline, "", patience), batching, self.statistics, join=Join(signature)
-        )
+        policy = Policy(most, inline, "", patience, ahead=ahead)
+        self.batcher = Batcher(self.model, policy, batching, self.statistics, join=Join(signature))
         self.answers: dict[float, Answer] = {}
 
     def send(self, number: float, *, rows: int = 1, width: int = 1, **more: Any) -> Work:
@@ -97,6 +98,25 @@ async def test_requests_of_one_turn_leave_together_and_come_back_apart() -> None
         }
         assert (desk.statistics.rows, desk.statistics.runs, desk.statistics.success.count) == (4, 1, 4)
         await desk.batcher.close()
+
+
+@on_a_loop
+async def test_one_run_lies_ready_where_that_was_asked_for_and_the_rest_waits() -> None:
+    """What lies ready is not queued any more; closing still waits for its answer."""
+    for ahead in (0, 1):
+        desk = Desk(most=1, ahead=ahead)
+        desk.model.held.clear()
+        for number in range(4):
+            desk.send(number)
+        await asyncio.sleep(0.01)
+        assert desk.batcher.waiting == 3 - ahead
+        closing = asyncio.ensure_future(desk.batcher.close())
+        await asyncio.sleep(0.01)
+        assert not closing.done()
+        desk.model.held.set()
+        await closing
+        assert desk.model.runs == [[0], [1], [2], [3]]
+        assert sorted(desk.answers) == [0, 1, 2, 3]
 
 
 @on_a_loop
@@ -353,6 +373,14 @@ def test_only_what_is_quicker_than_a_switch_of_threads_runs_on_the_loop() -> Non
     assert choose({1: 20e-6, 2: 21e-6}, quick=True).inline
     assert not choose({1: 20e-6, 2: 21e-6}, quick=False).inline
     assert not choose({1: 0.02, 2: 0.021}, quick=True).inline
+
+
+def test_a_run_lies_ready_for_a_quick_model_that_takes_one_request_at_a_time() -> None:
+    assert choose({1: 1e-3, 2: 2e-3}, quick=True).ahead == 1
+    assert choose({1: 1e-3, 2: 2e-3}, quick=False).ahead == 0  # the next may take a minute
+    assert choose({1: 0.1, 2: 0.2}, quick=True).ahead == 0
+    assert choose({1: 1e-3, 2: 1.1e-3}, quick=True).ahead == 0  # a batch waits for company instead
+    assert choose({1: 1e-5, 2: 2e-5}, quick=True).ahead == 0
 
 
 def test_padding_that_changes_answers_is_refused(tmp_path: Path) -> None:

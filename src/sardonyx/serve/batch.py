@@ -82,7 +82,9 @@ class Batcher:
         self._loop = asyncio.get_running_loop()
         self._levels: dict[int, deque[Work]] = {DEFAULT_PRIORITY: deque()}
         self._jobs: queue.SimpleQueue[list[Work] | None] = queue.SimpleQueue()
-        self._waiting, self._free, self._instances = 0, instances, instances
+        # Runs that are under way or lie ready for a thread.
+        self._slots = instances + policy.ahead
+        self._waiting, self._free = 0, self._slots
         self._scheduled = self._closed = False
         self._expected = self._freed = self._latest = 0
         self._inline, self._slow = policy.inline, 0
@@ -118,7 +120,7 @@ class Batcher:
     async def close(self) -> None:
         """Answers what is queued, takes nothing new, and ends the threads."""
         self._closed = True
-        while self._waiting or self._free < self._instances:
+        while self._waiting or self._free < self._slots:
             self._idle.clear()
             await self._idle.wait()
         for handle in (self._sweeper, self._delay):
@@ -147,7 +149,7 @@ class Batcher:
                 self._answer(works, done)
             else:
                 self._jobs.put(works)
-        if not self._waiting and self._free == self._instances:
+        if not self._waiting and self._free == self._slots:
             self._idle.set()
 
     def _held_back(self) -> bool:
@@ -218,7 +220,7 @@ class Batcher:
                 self._drop(work)
         if self._waiting:
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-        elif self._free == self._instances:
+        elif self._free == self._slots:
             self._idle.set()
 
     def _serve(self) -> None:

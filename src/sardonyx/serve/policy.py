@@ -28,6 +28,9 @@ _PAYS_BELOW = 0.9
 _NEARLY_BEST = 1.1
 # Running on the event loop saves two thread switches, and holds up everyone else: only for what is quicker than those.
 _INLINE_SECONDS = 250e-6
+# A thread that has the next run ready need not wait for the event loop. Who comes first is settled a run earlier for it, so
+# only for what is done soon.
+_AHEAD_SECONDS = 10e-3
 # A wait for company costs at most this share of a lone run, and never more than this.
 _PATIENCE, _PATIENCE_SECONDS = 0.25, 2e-3
 # Kernels add up in another order for another number of rows: half of the digits must agree, of the largest value.
@@ -39,7 +42,7 @@ class Policy:
     """The most rows of a run, whether it runs on the event loop, why, and the microseconds a row took by batch size.
 
     `patience` is how many seconds a batch may wait for those who were just answered: the first to come back would else
-    run alone, at the full price.
+    run alone, at the full price. `ahead` runs lie ready for the threads of a model that takes one request at a time.
     """
 
     most: int = 1
@@ -47,6 +50,7 @@ class Policy:
     reason: str = "not measured"
     patience: float = 0.0
     row_microseconds: dict[int, float] | None = None
+    ahead: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -74,7 +78,7 @@ def measure(
     why_not = "batching is switched off" if most == 1 else _why_not(run, terms, rows)
     if why_not:
         cost = _seconds(run, terms, {1: rows[:1]}, clock)[1]
-        return Policy(1, quick and cost < _INLINE_SECONDS, why_not, 0.0, {1: cost * 1e6})
+        return _one_by_one(cost, why_not, {1: cost * 1e6}, quick=quick)
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= (most or LARGEST)]
     sizes += [most] if most and most not in sizes else []
     seconds = _seconds(run, terms, {size: [rows[index % len(rows)] for index in range(size)] for size in sizes}, clock)
@@ -118,11 +122,18 @@ def choose(seconds: dict[int, float], *, quick: bool) -> Policy:
     best = min(costs.values())
     if best >= _PAYS_BELOW * costs[1]:
         reason = f"a row costs {micro[1]:.0f} us alone and {best * 1e6:.0f} us in a batch: batching does not pay"
-        return Policy(1, quick and seconds[1] < _INLINE_SECONDS, reason, 0.0, micro)
+        return _one_by_one(seconds[1], reason, micro, quick=quick)
     size = next(size for size, cost in sorted(costs.items()) if cost <= _NEARLY_BEST * best)
     reason = f"a row costs {micro[1]:.0f} us alone and {micro[size]:.0f} us in a batch of {size}"
     inline = quick and seconds[size] < _INLINE_SECONDS
     return Policy(size, inline, reason, 0.0 if inline else min(_PATIENCE * seconds[1], _PATIENCE_SECONDS), micro)
+
+
+def _one_by_one(seconds: float, reason: str, micro: dict[int, float], *, quick: bool) -> Policy:
+    """The policy of a model that takes one request at a time, in so many seconds."""
+    inline = quick and seconds < _INLINE_SECONDS
+    ahead = int(quick and not inline and seconds < _AHEAD_SECONDS)
+    return Policy(1, inline, reason, row_microseconds=micro, ahead=ahead)
 
 
 def _why_not(run: Run, terms: Terms, rows: list[list[Array]]) -> str:
