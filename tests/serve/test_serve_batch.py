@@ -120,6 +120,25 @@ async def test_one_run_lies_ready_where_that_was_asked_for_and_the_rest_waits() 
 
 
 @on_a_loop
+async def test_while_the_model_is_busy_only_a_full_batch_leaves_ahead() -> None:
+    desk = Desk(most=2, ahead=1)
+    desk.model.held.clear()
+    desk.send(0)
+    await asyncio.sleep(0.01)
+    desk.send(1)
+    await asyncio.sleep(0.01)
+    assert desk.batcher.waiting == 1  # it may still get company
+    for number in (2, 3):
+        desk.send(number)
+    await asyncio.sleep(0.01)
+    assert desk.batcher.waiting == 1
+    desk.model.held.set()
+    await desk.until(4)
+    assert desk.model.runs == [[0], [1, 2], [3]]
+    await desk.batcher.close()
+
+
+@on_a_loop
 async def test_those_that_come_while_the_model_is_busy_form_the_next_batch() -> None:
     desk = Desk()
     desk.model.held.clear()
@@ -375,11 +394,11 @@ def test_only_what_is_quicker_than_a_switch_of_threads_runs_on_the_loop() -> Non
     assert not choose({1: 0.02, 2: 0.021}, quick=True).inline
 
 
-def test_a_run_lies_ready_for_a_quick_model_that_takes_one_request_at_a_time() -> None:
+def test_a_run_lies_ready_for_a_quick_model() -> None:
     assert choose({1: 1e-3, 2: 2e-3}, quick=True).ahead == 1
     assert choose({1: 1e-3, 2: 2e-3}, quick=False).ahead == 0  # the next may take a minute
     assert choose({1: 0.1, 2: 0.2}, quick=True).ahead == 0
-    assert choose({1: 1e-3, 2: 1.1e-3}, quick=True).ahead == 0  # a batch waits for company instead
+    assert choose({1: 1e-3, 2: 1.1e-3}, quick=True).ahead == 1
     assert choose({1: 1e-5, 2: 2e-5}, quick=True).ahead == 0
 
 

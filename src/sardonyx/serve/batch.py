@@ -154,6 +154,10 @@ class Batcher:
 
     def _held_back(self) -> bool:
         """Whether the batch waits for more: as long as was asked for, or while those just answered keep coming back."""
+        if (
+            self.policy.most > 1 and self._free <= self.policy.ahead
+        ):  # while all threads are busy, only a full one leaves
+            return self._waiting < self.policy.most
         asked = self._batching.delay_seconds
         delay = asked or (self.policy.patience if self._expected > 1 else 0.0)
         full = self.policy.most if asked else min(self.policy.most, self._expected)

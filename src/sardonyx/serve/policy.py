@@ -25,12 +25,12 @@ _ROWS_A_ROUND = 8
 # A row of the chosen batch must cost less than this share of a lone row, or batching only adds waiting.
 _PAYS_BELOW = 0.9
 # A batch this much dearer a row than the best one is as good, and smaller ones wait less.
-_NEARLY_BEST = 1.1
+_NEARLY_BEST = 1.25
 # Running on the event loop saves two thread switches, and holds up everyone else: only for what is quicker than those.
 _INLINE_SECONDS = 250e-6
 # A thread that has the next run ready need not wait for the event loop. Who comes first is settled a run earlier for it, so
 # only for what is done soon.
-_AHEAD_SECONDS = 10e-3
+_AHEAD_SECONDS = 20e-3
 # A wait for company costs at most this share of a lone run, and never more than this.
 _PATIENCE, _PATIENCE_SECONDS = 0.25, 2e-3
 # Kernels add up in another order for another number of rows: half of the digits must agree, of the largest value.
@@ -126,14 +126,18 @@ def choose(seconds: dict[int, float], *, quick: bool) -> Policy:
     size = next(size for size, cost in sorted(costs.items()) if cost <= _NEARLY_BEST * best)
     reason = f"a row costs {micro[1]:.0f} us alone and {micro[size]:.0f} us in a batch of {size}"
     inline = quick and seconds[size] < _INLINE_SECONDS
-    return Policy(size, inline, reason, 0.0 if inline else min(_PATIENCE * seconds[1], _PATIENCE_SECONDS), micro)
+    patience = 0.0 if inline else min(_PATIENCE * seconds[1], _PATIENCE_SECONDS)
+    return Policy(size, inline, reason, patience, micro, _ahead(seconds[size], inline=inline, quick=quick))
 
 
 def _one_by_one(seconds: float, reason: str, micro: dict[int, float], *, quick: bool) -> Policy:
     """The policy of a model that takes one request at a time, in so many seconds."""
     inline = quick and seconds < _INLINE_SECONDS
-    ahead = int(quick and not inline and seconds < _AHEAD_SECONDS)
-    return Policy(1, inline, reason, row_microseconds=micro, ahead=ahead)
+    return Policy(1, inline, reason, 0.0, micro, _ahead(seconds, inline=inline, quick=quick))
+
+
+def _ahead(seconds: float, *, inline: bool, quick: bool) -> int:
+    return int(quick and not inline and seconds < _AHEAD_SECONDS)
 
 
 def _why_not(run: Run, terms: Terms, rows: list[list[Array]]) -> str:
