@@ -123,9 +123,9 @@ def show(found: dict[str, Cells]) -> None:
     print("\n### Beside other servers\n")
     print(
         "Microseconds of processor a request, and requests a second in brackets, by number of connections. Ours and one\n"
-        "other take turns, up to 7 where they are close; the last columns are how many times as much the other costs. Ours is\n"
-        "the median beside all others. Ray Serve's bytes are the bare tensor, compared with our binary form; the JSON of\n"
-        "LitServe and BentoML is nested lists. All batch the wide MLP where they can."
+        f"other take turns, up to {max(TURNS.values())} where they are close; the last columns are how many times as much the\n"
+        "other costs. Ours is the median beside all others. Ray Serve's bytes are the bare tensor, compared with our binary\n"
+        "form; the JSON of LitServe and BentoML is nested lists. All batch the wide MLP where they can."
     )
     counts = [str(count) for count in CONNECTIONS]
     for name, title in TITLES.items():

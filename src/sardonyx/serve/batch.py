@@ -1,7 +1,8 @@
 """Requests that share a run: greedy batches with no delay by default, a bounded queue, priorities and deadlines.
 
 Everything here but `execute` runs on the event loop, so nothing needs a lock. Requests that arrive in one turn of the loop, or
-while the model is busy, leave together. Whoever has gone or waited too long is dropped before any computing.
+while the model is busy, leave together. Whoever has gone or waited too long is dropped before any computing, but for the one
+run that lies ready for a quick model.
 """
 
 from __future__ import annotations

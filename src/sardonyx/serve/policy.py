@@ -42,7 +42,7 @@ class Policy:
     """The most rows of a run, whether it runs on the event loop, why, and the microseconds a row took by batch size.
 
     `patience` is how many seconds a batch may wait for those who were just answered: the first to come back would else
-    run alone, at the full price. `ahead` runs lie ready for the threads of a model that takes one request at a time.
+    run alone, at the full price. So many runs `ahead`, of full batches, lie ready while all threads are busy.
     """
 
     most: int = 1
