@@ -53,6 +53,37 @@ def _model(*, bend: str = "", seen: bool = False, off: float = 0.0, pads: int = 
     return prepared(Model.from_proto(proto))
 
 
+def _branching(operator: str) -> Model:
+    """What a convolution writes is read by another one, and by a node of a branch."""
+    head = "float[n, 3, 6, 6] image, bool c, float[8, 3, 1, 1] w, float[8] b, float[4, 8, 1, 1] v"
+    model = Model.from_text(f"""<ir_version: 10, opset_import: ["": 20]>
+    g ({head}) => (float[n, 4, 6, 6] out, float[n, 8, 6, 6] own) {{
+        x = Conv(image, w, b)
+        out = Conv(x, v)
+        own = If (c) <
+            then_branch = t () => (float[n, 8, 6, 6] s) {{ s = {operator} }},
+            else_branch = e () => (float[n, 8, 6, 6] z) {{ z = {operator} }}
+        >
+    }}""")
+    random, size = np.random.default_rng(0), np.logspace(-1.5, 0, CHANNELS)
+    arrays = {
+        "w": random.normal(size=(CHANNELS, 3, 1, 1)) * size[:, None, None, None], "b": 20 * size,
+        "v": random.normal(size=(4, CHANNELS, 1, 1)),
+    }  # fmt: skip
+    proto = model.to_proto()
+    del proto.graph.input[2:]
+    for name, array in arrays.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.float32), name))
+    return prepared(Model.from_proto(proto))
+
+
+@pytest.mark.parametrize("operator", ["Relu (x)", "Add (x, x)"])
+def test_what_a_branch_reads_stays(operator: str) -> None:
+    model = _branching(operator)
+    batches = [Batch({**batch.inputs, "c": np.array(True)}, None) for batch in _batches(2)]
+    assert _furthest(model, evened(model, batches, SETTINGS), batches) < 1e-5
+
+
 def _batches(count: int = 1, *, size: float = 1.0, seed: int = 1) -> list[Batch]:
     images = np.random.default_rng(seed).normal(size=(count, 16, 3, 6, 6)).astype(np.float32) * size
     return [Batch({"image": image}, None) for image in images]

@@ -139,6 +139,44 @@ async def test_while_the_model_is_busy_only_a_full_batch_leaves_ahead() -> None:
 
 
 @on_a_loop
+async def test_what_is_full_is_told_by_the_rows_that_can_share_a_run() -> None:
+    for sent, ready in (
+        ([{"width": 1}, {"width": 2}], 0),  # of two shapes, neither fills a run
+        ([{"rows": 2}], 1),
+        ([{"width": 1}, {"width": 2}, {"width": 1}], 2),
+        ([{"priority": 1}, {}], 0),
+    ):
+        desk = Desk(most=2, ahead=1)
+        desk.model.held.clear()
+        desk.send(0)
+        await asyncio.sleep(0.01)
+        for number, more in enumerate(sent):
+            desk.send(number + 1, **more)
+        await asyncio.sleep(0.01)
+        assert desk.batcher.waiting == len(sent) - ready
+        desk.model.held.set()
+        await desk.until(1 + len(sent))
+        await desk.batcher.close()
+
+
+@on_a_loop
+async def test_nothing_lies_ready_behind_a_run_that_is_larger_than_was_measured() -> None:
+    """Whoever waits for it can still be late, or be overtaken."""
+    desk = Desk(most=2, ahead=1)
+    desk.model.held.clear()
+    desk.send(0, rows=5)
+    await asyncio.sleep(0.01)
+    for number in (1, 2):
+        desk.send(number, timeout=0.02)
+    await asyncio.sleep(0.2)
+    assert {number: type(answer) for number, answer in desk.answers.items()} == {1: Refusal, 2: Refusal}
+    desk.model.held.set()
+    await desk.until(3)
+    assert desk.model.runs == [[0] * 5]
+    await desk.batcher.close()
+
+
+@on_a_loop
 async def test_those_that_come_while_the_model_is_busy_form_the_next_batch() -> None:
     desk = Desk()
     desk.model.held.clear()
@@ -392,6 +430,12 @@ def test_only_what_is_quicker_than_a_switch_of_threads_runs_on_the_loop() -> Non
     assert choose({1: 20e-6, 2: 21e-6}, quick=True).inline
     assert not choose({1: 20e-6, 2: 21e-6}, quick=False).inline
     assert not choose({1: 0.02, 2: 0.021}, quick=True).inline
+
+
+def test_a_batch_that_is_chosen_pays() -> None:
+    """Also where the smallest that is nearly as good as the best would not."""
+    assert choose({1: 1e-3, 2: 1.7e-3, 4: 3.4e-3}, quick=True).most == 2
+    assert choose({1: 1e-3, 2: 1.86e-3, 4: 3e-3}, quick=True).most == 4
 
 
 def test_a_run_lies_ready_for_a_quick_model() -> None:

@@ -6,8 +6,8 @@ written, and multiplied by it where it is read. Relu passes such a number on as 
 before:  Conv(w) -> x;   Conv(u) -> y;   Add(x, y) -> z;   z -> Conv(v)
 after:   Conv(w / s) -> x / s;   Conv(u / s) -> y / s;   Add -> z / s;   z / s -> Conv(s v)
 
-Where nothing bends, a number may be taken off each channel as well, from the bias of its writer, and given back in the bias of
-its reader: values from 2 to 4 take as many steps as those from -4 to 4, a quarter of them used.
+Where nothing bends and no reader pads, a number may be taken off each channel as well, from the bias of its writer, and given
+back in the bias of its reader: values from 2 to 4 take as many steps as those from -4 to 4, a quarter of them used.
 
 A Clip from 0 to 6 lets channels grow that stay well below 6. What then reaches 6 is cut off, so they are left room: as much as
 the channels of one half of the examples are larger than those of the other. Where few pictures stir a channel, as in the last
@@ -67,7 +67,7 @@ def _middles(stream: Stream, spans: dict[ir.Value, Array]) -> dict[ir.Value, Arr
         if value not in parts:
             parts[value] = np.sum([parts[term] for term in written_by(value).inputs if term is not None], axis=0)
     wanted = np.array([(span[:, 0].min(axis=0) + span[:, 1].max(axis=0)) / 2 for span in spans.values()], np.float64)
-    terms = np.linalg.lstsq(np.array([parts[value] for value in spans]), wanted)[0]
+    terms = np.linalg.lstsq(np.array([parts[value] for value in spans]), wanted, rcond=None)[0]
     return {value: part @ terms for value, part in parts.items()}
 
 

@@ -71,6 +71,8 @@ def _passes_on(value: ir.Value) -> bool:
     writer, uses = value.producer(), list(value.uses())
     if writer is None or value.is_graph_output() or not uses:
         return False
+    if any(use.node.graph is not writer.graph for use in uses):  # a branch or a loop reads it
+        return False
     written = _writes(writer) or _adds(writer) or bends(writer)
     return written and all(_adds(use.node) or (use.idx == 0 and (_reads(use.node) or bends(use.node))) for use in uses)
 
@@ -96,4 +98,7 @@ def _convolves(node: ir.Node) -> bool:
 
 
 def _is_own(value: ir.Value | None) -> bool:
-    return constant(value) is not None and value is not None and len(list(value.uses())) == 1
+    """A constant that one node alone takes, and that nobody sees."""
+    if value is None or constant(value) is None or value.is_graph_output():
+        return False
+    return len(list(value.uses())) == 1

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from sardonyx.errors import SardonyxError
 from sardonyx.serve.join import Join
@@ -87,7 +88,7 @@ class Batcher:
         self._slots = instances + policy.ahead
         self._waiting, self._free = 0, self._slots
         self._scheduled = self._closed = False
-        self._expected = self._freed = self._latest = 0
+        self._expected = self._freed = self._latest = self._rows_under_way = 0
         self._inline, self._slow = policy.inline, 0
         self._sweeper: asyncio.TimerHandle | None = None
         self._delay: asyncio.TimerHandle | None = None
@@ -144,6 +145,7 @@ class Batcher:
             if not works:
                 continue
             self._free -= 1
+            self._rows_under_way = sum(work.rows for work in works)
             if self._inline:
                 done = execute(self._run, works, self._join)
                 self._free += 1
@@ -155,10 +157,8 @@ class Batcher:
 
     def _held_back(self) -> bool:
         """Whether the batch waits for more: as long as was asked for, or while those just answered keep coming back."""
-        if (
-            self.policy.most > 1 and self._free <= self.policy.ahead
-        ):  # while all threads are busy, only a full one leaves
-            return self._waiting < self.policy.most
+        if self._free <= self.policy.ahead:
+            return not self._lies_ready()
         asked = self._batching.delay_seconds
         delay = asked or (self.policy.patience if self._expected > 1 else 0.0)
         full = self.policy.most if asked else min(self.policy.most, self._expected)
@@ -177,6 +177,14 @@ class Batcher:
         if self._delay is None:
             self._delay = self._loop.call_later(left / 1e9, self._delayed)
         return True
+
+    def _lies_ready(self) -> bool:
+        """Whether the next run may leave while all threads are busy: a full one, behind a run no larger than was measured."""
+        level = next(level for level in self._levels.values() if level)
+        first = level[0]
+        alike = (work for work in islice(level, _LOOKS_AHEAD) if work.key == first.key)
+        full = first.key is None or sum(max(work.rows, 1) for work in alike) >= self.policy.most
+        return full and self._rows_under_way <= self.policy.most
 
     def _delayed(self) -> None:
         self._delay = None

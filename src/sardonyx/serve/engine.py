@@ -132,7 +132,8 @@ class Served:
 
     def _measured(self, model: Model, options: Options) -> Policy:
         loops = any(node.op_type in _LOOPS for node in model.ir.graph.all_nodes())
-        fixed = all(isinstance(size, int) for spec in self.signature.inputs for size in (spec.shape or (None,))[1:])
+        shapes = [spec.shape for spec in self.signature.inputs]
+        fixed = all(shape is not None and all(isinstance(size, int) for size in shape[1:]) for shape in shapes)
         cpu = options.provider == "cpu" and options.instances == 1
         if self.join.pads:
             must_not_change(self.run, self.signature, self.join, options.batching.pad)

@@ -56,6 +56,7 @@ class Policy:
         return {
             "max_batch": self.most,
             "inline": self.inline,
+            "ahead": self.ahead,
             "reason": self.reason,
             "row_microseconds": {str(size): round(cost, 1) for size, cost in (self.row_microseconds or {}).items()},
         }
@@ -123,7 +124,8 @@ def choose(seconds: dict[int, float], *, quick: bool) -> Policy:
     if best >= _PAYS_BELOW * costs[1]:
         reason = f"a row costs {micro[1]:.0f} us alone and {best * 1e6:.0f} us in a batch: batching does not pay"
         return _one_by_one(seconds[1], reason, micro, quick=quick)
-    size = next(size for size, cost in sorted(costs.items()) if cost <= _NEARLY_BEST * best)
+    enough = min(_NEARLY_BEST * best, _PAYS_BELOW * costs[1])
+    size = next(size for size, cost in sorted(costs.items()) if cost <= enough)
     reason = f"a row costs {micro[1]:.0f} us alone and {micro[size]:.0f} us in a batch of {size}"
     inline = quick and seconds[size] < _INLINE_SECONDS
     patience = 0.0 if inline else min(_PATIENCE * seconds[1], _PATIENCE_SECONDS)
