@@ -46,6 +46,10 @@ IMAGE = "(float[n,3,4,4] x) => (float[n,2,4,4] y)"
 MATRIX = "float[3,2] w = {1, -2, 3, 0.5, 0.25, -1}"
 ROWS = "(float[n,3] x) => (float[n,2] y)"
 SAME = "(float[n,3] x) => (float[n,3] y)"
+INDICES = "(int64[n,2,1] i) => (float[n,2,2] y)"
+HOT = f"int64[1,3] k = {{0, 1, 2}}, {MATRIX}"
+TAKEN = "(int64[n,2] i) => (float[n,2,2] y)"
+TABLE = "float[3,2] t = {1, -2, 3, 0.5, 0.25, -1}"
 SQUARE = "(float[2,3,4] x) => (float[2,3,4] y)"
 
 CASES: dict[str, list[Case]] = {
@@ -128,6 +132,14 @@ CASES: dict[str, list[Case]] = {
             ),
             "Relu",
         ),
+        Case(
+            Graph(
+                "(float[n,512,4] x) => (float[n,512,4] y)",
+                "a = Slice(x, from, to) y = Relu(a)",
+                "int32[3] from = {0, 0, 0}, int32[3] to = {1000000000, 1000000000, 4}",
+            ),
+            "Relu",
+        ),
     ],
     "remove_cast_pairs": [
         Case(
@@ -184,6 +196,30 @@ CASES: dict[str, list[Case]] = {
                 "(float[n,3,1,1] x) => (float[1,n,3] y)", "a = Flatten(x) y = Unsqueeze(a, zero)", "int64[1] zero = {0}"
             ),
             "Reshape",
+        ),
+    ],
+    "look_up_one_hot": [
+        Case(Graph(INDICES, "e = Equal(i, k) h = Cast<to = 1>(e) y = MatMul(h, w)", HOT), "Squeeze Clip Gather"),
+        Case(
+            Graph(
+                INDICES,
+                "s = Shape(i) t = Max(s, far) g = Expand(i, t) e = Equal(k, g) h = Cast<to = 1>(e) y = MatMul(h, w)",
+                f"{HOT}, int64[3] far = {{1, 1, 3}}",
+            ),
+            "Shape Max Squeeze Slice Expand Clip Gather",
+        ),
+    ],
+    "compute_on_table": [
+        Case(
+            Graph(TAKEN, "r = Gather(t, i) a = Add(r, b) y = Tanh(a)", f"{TABLE}, float[1,1,2] b = {{1, -2}}"), "Gather"
+        ),
+        Case(
+            Graph(
+                TAKEN,
+                "r = Gather(t, i) a = Mul(r, r) h = Mul(k, a) s = Sigmoid(h) y = Mul(r, s)",
+                f"{TABLE}, float k = {{2}}",
+            ),
+            "Gather",
         ),
     ],
     "fuse_hard_swish": [
@@ -393,6 +429,47 @@ REFUSALS: dict[str, list[Refusal]] = {
                 "int64[1] one = {1}, int64[1] zero = {0}",
             ),
             "more than one size",
+        ),
+    ],
+    "look_up_one_hot": [
+        Refusal(Graph(INDICES, "e = Equal(i, k) h = Cast<to = 1>(e) y = MatMul(h, w)", HOT, 12), "opset 13"),
+        Refusal(
+            Graph(
+                "(int64[n,2,1] i, float[3,2] w) => (float[n,2,2] y)",
+                "e = Equal(i, k) h = Cast<to = 1>(e) y = MatMul(h, w)",
+                "int64[3] k = {0, 1, 2}",
+            ),
+            "not a constant",
+        ),
+        Refusal(
+            Graph(
+                INDICES,
+                "e = Equal(i, k) h = Cast<to = 1>(e) y = MatMul(h, w)",
+                "int64[3] k = {0, 1, 2}, float[3,2] w = {1, 2, 3, 4, 5, inf}",
+            ),
+            "finite",
+        ),
+    ],
+    "compute_on_table": [
+        Refusal(
+            Graph(
+                "(int64[2,1] i) => (float[2,1,2] y)",
+                "r = Gather(t, i) y = Add(r, b)",
+                f"{TABLE}, float[2,1,1] b = {{1, -2}}",
+            ),
+            "row to row",
+        ),
+        Refusal(
+            Graph("(int64[n] i) => (int64[n] y)", "r = Gather(t, i) y = Neg(r)", "int64[3] t = {1, 2, 3}"),
+            "not in floats",
+        ),
+        Refusal(
+            Graph(
+                "(int64[n] i) => (float[n,2] y)",
+                "r = Gather(t, i) y = Add(r, b)",
+                "float[3,1] t = {1, 2, 3}, float[2] b = {1, 2}",
+            ),
+            "larger",
         ),
     ],
     "fuse_hard_swish": [

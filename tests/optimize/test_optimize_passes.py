@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx.reference
+import onnx_ir as ir
 import pytest
 
-from pass_cases import CASES, MATRIX, REFUSALS, SAME, Case, Graph, Refusal
+from pass_cases import CASES, HOT, INDICES, MATRIX, REFUSALS, SAME, Case, Graph, Refusal
 from sardonyx import registry
 from sardonyx.model import Model
 from sardonyx.optimize._passes import PACKAGE, all_passes, apply
@@ -104,6 +105,29 @@ def test_all_passes_together_reach_into_graphs_inside_nodes() -> None:
     assert _operators(model) == "If Relu Neg"
     inputs = {"c": np.array(True), "x": np.array([[1, -2, 3], [-4, 5, -6]], np.float32)}
     np.testing.assert_array_equal(Session(model)(inputs)["y"], [[1, 0, 3], [0, 5, 0]])
+
+
+def test_an_index_that_is_none_of_the_numbers_still_gives_zeros() -> None:
+    """Below and above; also where it would count from the end. The seeded fault takes it for a row."""
+    model = Graph(INDICES, "e = Equal(i, k) h = Cast<to = 1>(e) y = MatMul(h, w)", HOT).model()
+    inputs = {"i": np.array([-4, -3, -2, -1, 0, 1, 2, 3, 4, 1 << 40]).reshape(5, 2, 1)}
+    wanted = Session(model)(inputs)["y"]
+    apply(model.ir, [all_passes()["look_up_one_hot"]()])
+    np.testing.assert_array_equal(Session(model)(inputs)["y"], wanted)
+    (clip,) = (node for node in model.ir.graph if node.op_type == "Clip")
+    clip.replace_input_with(1, None)
+    model.ir.graph.initializers["w_rows_1"].const_value = ir.tensor(np.ones((4, 2), np.float32))
+    assert not np.array_equal(Session(model)(inputs)["y"], wanted)
+
+
+def test_a_large_table_that_others_take_too_is_not_kept_twice() -> None:
+    table = ", ".join(["1"] * 80_000)
+    head = "(int64[n] i) => (float[n,2] y, float[n,2] z)"
+    model = Graph(head, "r = Gather(t, i) y = Neg(r) z = Relu(r)", f"float[40000,2] t = {{{table}}}").model()
+    small = model.weight_bytes()
+    notes = apply(model.ir)
+    assert any("kept twice" in note.reason for note in notes)
+    assert model.weight_bytes() == small
 
 
 def test_a_weight_that_two_products_share_keeps_its_values_for_the_other() -> None:

@@ -11,6 +11,8 @@ import onnx_ir as ir
 from sardonyx.signature import Array
 
 MODEL, NAMES = "sardonyx.model", "sardonyx.names"
+# Bytes up to which a constant may be kept twice.
+SMALL = 1 << 18
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 
 
@@ -54,6 +56,14 @@ def need_alone(value: ir.Value) -> None:
         raise Declined("other nodes take what it takes")
 
 
+def need_alone_or_small(table: ir.Value, *rows: ir.Value) -> None:
+    """Declines where a changed copy of a large table would stand beside it, because others take it, or rows of it, too."""
+    tensor = ir.convenience.get_const_tensor(table)
+    shared = any(len(value.uses()) > 1 or value.is_graph_output() for value in (table, *rows))
+    if tensor is not None and tensor.nbytes > SMALL and shared:
+        raise Declined("others take its table too, which would be kept twice")
+
+
 def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
     """The value of an attribute. One that a function fills in later cannot be known here."""
     found = node.attributes.get(name)
@@ -92,7 +102,7 @@ def weight(near: ir.Node, like: str, array: Array, *, dtype: ir.DataType | None 
     """A new initializer of the node's graph, whose name begins with `like`."""
     graph = owner(near)
     name = unused(graph, like)
-    kept = np.ascontiguousarray(array)
+    kept = np.ascontiguousarray(array).reshape(array.shape)  # which numpy forgets of a lone number
     tensor = ir.Tensor(kept, name=name, dtype=dtype or ir.DataType.from_numpy(kept.dtype))
     value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(kept.shape), const_value=tensor)
     graph.register_initializer(value)

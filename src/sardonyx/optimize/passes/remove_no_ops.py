@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,8 +11,8 @@ import onnx_ir as ir
 from sardonyx.optimize.passes._graph import Declined, array_of, attribute, bypass, dims, static_dims
 from sardonyx.optimize.passes._rewrite import Rewrite
 
-# No tensor is as long as this, so a slice that ends here ends at the end.
-LONGEST = 1 << 31
+# No axis is as long as this and no tensor has as many elements, so a slice that ends there ends at the end.
+LONGEST, LARGEST = 1 << 31, 1 << 40
 
 
 class RemoveNoOps(Rewrite):
@@ -88,9 +89,21 @@ def _slice(node: ir.Node) -> ir.Value | None:
         return None
     starts, ends = array_of(node.inputs[1]), array_of(node.inputs[2])
     steps = array_of(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else np.ones(1)
-    if starts is None or ends is None or steps is None:
+    if starts is None or ends is None or steps is None or np.any(starts) or np.any(steps != 1):
         return None
-    return node.inputs[0] if not np.any(starts) and np.all(ends >= LONGEST - 1) and np.all(steps == 1) else None
+    axes = array_of(node.inputs[3]) if len(node.inputs) > 3 and node.inputs[3] is not None else np.arange(starts.size)
+    if axes is None:
+        return None
+    shape = dims(node.inputs[0])
+    whole = all(_reaches_the_end(int(end), int(axis), shape) for end, axis in zip(ends, axes, strict=True))
+    return node.inputs[0] if whole else None
+
+
+def _reaches_the_end(end: int, axis: int, shape: tuple[int | str | None, ...] | None) -> bool:
+    if shape is None or end >= LONGEST - 1:
+        return end >= LONGEST - 1
+    size = shape[axis]
+    return end >= size if isinstance(size, int) else end * math.prod(n for n in shape if isinstance(n, int)) >= LARGEST
 
 
 RULES: dict[str, Callable[[ir.Node], ir.Value | None]] = {
