@@ -46,6 +46,7 @@ IMAGE = "(float[n,3,4,4] x) => (float[n,2,4,4] y)"
 MATRIX = "float[3,2] w = {1, -2, 3, 0.5, 0.25, -1}"
 ROWS = "(float[n,3] x) => (float[n,2] y)"
 SAME = "(float[n,3] x) => (float[n,3] y)"
+COLUMN = "(float[n,3,4,1] x) => (float[n,2,4] y)"
 INDICES = "(int64[n,2,1] i) => (float[n,2,2] y)"
 HOT = f"int64[1,3] k = {{0, 1, 2}}, {MATRIX}"
 TAKEN = "(int64[n,2] i) => (float[n,2,2] y)"
@@ -220,6 +221,16 @@ CASES: dict[str, list[Case]] = {
                 f"{TABLE}, float k = {{2}}",
             ),
             "Gather",
+        ),
+    ],
+    "push_squeezes": [
+        Case(
+            Graph(
+                COLUMN,
+                "a = Conv(x, w) s = Squeeze(a, at) y = Sub(k, s)",
+                f"{KERNEL}, int64[1] at = {{-1}}, float[2,1] k = {{1, 2}}",
+            ),
+            "Conv Sub Squeeze",
         ),
     ],
     "fuse_hard_swish": [
@@ -470,6 +481,25 @@ REFUSALS: dict[str, list[Refusal]] = {
                 "float[3,1] t = {1, 2, 3}, float[2] b = {1, 2}",
             ),
             "larger",
+        ),
+    ],
+    "push_squeezes": [
+        Refusal(
+            Graph(
+                "(float[n,3,4,1] x) => (float[n,2,4] y, float[n,2,4] s)",
+                "a = Conv(x, w) s = Squeeze(a, at) y = Add(s, k)",
+                f"{KERNEL}, int64[1] at = {{3}}, float[2,1] k = {{1, 2}}",
+            ),
+            "output of the graph too",
+        ),
+        Refusal(
+            Graph(
+                COLUMN,
+                "a = Conv(x, w) s = Squeeze<axes = [3]>(a) y = Add(s, k)",
+                f"{KERNEL}, float[2,1] k = {{1, 2}}",
+                12,
+            ),
+            "axes",
         ),
     ],
     "fuse_hard_swish": [
