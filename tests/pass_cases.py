@@ -464,6 +464,18 @@ REFUSALS: dict[str, list[Refusal]] = {
     "compute_on_table": [
         Refusal(
             Graph(
+                "(int64[n] i) => (float[n,2] y)",
+                "r = Gather(t, i) s = Gather(u, i) y = Add(r, s)",
+                f"{TABLE}, float[4,2] u = {{1, 2, 3, 4, 5, 6, 7, 8}}",
+            ),
+            "different shapes",
+        ),
+        Refusal(
+            Graph("(int64[n] i) => (int64[n,2] y)", "r = Gather(t, i) y = Pow(two, r)", f"{TABLE}, int64 two = {{2}}"),
+            "not floats",
+        ),
+        Refusal(
+            Graph(
                 "(int64[2,1] i) => (float[2,1,2] y)",
                 "r = Gather(t, i) y = Add(r, b)",
                 f"{TABLE}, float[2,1,1] b = {{1, -2}}",

@@ -55,6 +55,8 @@ class ComputeOnTable(Rewrite):
         table, kind = taken[0].values, taken[0].table.dtype
         if kind not in FLOATS:
             raise Declined(f"it computes in {kind}, not in floats")
+        if any(item.values.shape != table.shape for item in taken):
+            raise Declined("it takes rows of tables of different shapes")
         for item in taken:
             need_alone_or_small(item.table, item.rows)
         operands = [
@@ -62,10 +64,14 @@ class ComputeOnTable(Rewrite):
             for item, value in zip(found, node.inputs, strict=True)
         ]
         computed = _computed(node, operands)
+        if computed.dtype.kind != "f":
+            raise Declined(f"it gives {computed.dtype}, not floats")
         if computed.shape != table.shape:
             raise Declined("the table would become larger")
         name = f"{taken[0].table.name}_{node.op_type}"
-        replace(node, "Gather", [weight(node, name, computed, dtype=kind), taken[0].index], {"axis": 0})
+        replace(
+            node, "Gather", [weight(node, name, computed.astype(table.dtype), dtype=kind), taken[0].index], {"axis": 0}
+        )
         return f"{node.op_type} is done on the table"
 
 
@@ -94,4 +100,4 @@ def _computed(node: ir.Node, operands: list[Array]) -> Array:
     names = [value.name for value in node.inputs]
     with np.errstate(all="ignore"):
         found: Array = evaluator.run(None, dict(zip(names, operands, strict=True)))[0]
-    return found.astype(operands[0].dtype)
+    return found
