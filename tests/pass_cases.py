@@ -464,6 +464,26 @@ REFUSALS: dict[str, list[Refusal]] = {
     "compute_on_table": [
         Refusal(
             Graph(
+                "(int64[n] i) => (float[1,n,2] y)",
+                "r = Gather(t, i) y = Add(r, b)",
+                f"{TABLE}, float[1,1,2] b = {{1, -2}}",
+            ),
+            "add dimensions",
+        ),
+        Refusal(
+            Graph(
+                "(int64 i) => (float[1] y)",
+                "r = Gather(t, i) y = Mul(r, b)",
+                "float[3] t = {1, 2, 3}, float[1] b = {2}",
+            ),
+            "add dimensions",
+        ),
+        Refusal(
+            Graph("(int64[n] i) => (double[n,2] y)", "r = Gather(t, i) y = Pow(b, r)", f"{TABLE}, double b = {{2.5}}"),
+            "table holds",
+        ),
+        Refusal(
+            Graph(
                 "(int64[n] i) => (float[n,2] y)",
                 "r = Gather(t, i) s = Gather(u, i) y = Add(r, s)",
                 f"{TABLE}, float[4,2] u = {{1, 2, 3, 4, 5, 6, 7, 8}}",
@@ -472,7 +492,7 @@ REFUSALS: dict[str, list[Refusal]] = {
         ),
         Refusal(
             Graph("(int64[n] i) => (int64[n,2] y)", "r = Gather(t, i) y = Pow(two, r)", f"{TABLE}, int64 two = {{2}}"),
-            "not floats",
+            "table holds",
         ),
         Refusal(
             Graph(
@@ -496,6 +516,22 @@ REFUSALS: dict[str, list[Refusal]] = {
         ),
     ],
     "push_squeezes": [
+        Refusal(
+            Graph(
+                "(float[1,3,4,1] x) => (float[p,q] y)",
+                "a = Conv(x, w) s = Squeeze(a, at) y = Add(s, k)",
+                f"{KERNEL}, int64[0] at = {{}}, float[4] k = {{1, 2, 3, 4}}",
+            ),
+            "axes",
+        ),
+        Refusal(
+            Graph(
+                COLUMN,
+                "a = Conv(x, w) s = Squeeze(a, at) y = Add(s, k)",
+                "float[1,3,1,1] w = {1, -2, 3}, int64[1] at = {3}, float[2,1] k = {1, 2}",
+            ),
+            "spread",
+        ),
         Refusal(
             Graph(
                 "(float[n,3,4,1] x) => (float[n,2,4] y, float[n,2,4] s)",

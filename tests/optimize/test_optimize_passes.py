@@ -18,6 +18,7 @@ from sardonyx.optimize._passes import PACKAGE, all_passes, apply
 from sardonyx.optimize.passes._graph import Declined
 from sardonyx.optimize.passes._rewrite import Note
 from sardonyx.optimize.passes.remove_cast_pairs import RemoveCastPairs
+from sardonyx.optimize.passes.remove_no_ops import RemoveNoOps
 from sardonyx.run.session import Session, Settings
 from sardonyx.signature import Array, Arrays
 
@@ -118,6 +119,37 @@ def test_an_index_that_is_none_of_the_numbers_still_gives_zeros() -> None:
     clip.replace_input_with(1, None)
     model.ir.graph.initializers["w_rows_1"].const_value = ir.tensor(np.ones((4, 2), np.float32))
     assert not np.array_equal(Session(model)(inputs)["y"], wanted)
+
+
+NONE = "int64[0] k = {}, float[0,2] w = {}"
+PART = "int64[1] from = {0}, int64[1] to = {2}, int64[1] axes = {-1}"
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Graph("(int64[n,1] i) => (float[n,2] y)", "e = Equal(i, k) h = Cast<to = 1>(e) y = MatMul(h, w)", NONE),
+        Graph("(int64[n] i) => (float[n] y)", "r = Gather(t, i) y = Gelu(r)", "float[3] t = {1, 2, 3}", 20),
+        Graph("(float[n,3] x) => (float[n,2] y)", "y = Slice(x, from, to, axes)", PART),
+    ],
+    ids=["no rows", "Gelu", "part"],
+)
+def test_what_only_looks_like_a_pattern_stays(graph: Graph) -> None:
+    model = graph.model()
+    before = _operators(model)
+    apply(model.ir)
+    assert _operators(model) == before
+
+
+def test_a_size_of_minus_one_is_unknown() -> None:
+    model = Graph(
+        "(float[n,3] x) => (float[m,3] y)",
+        "a = Slice(x, from, to) y = Relu(a)",
+        "int64[1] from = {0}, int64[1] to = {2}",
+    ).model()
+    model.ir.graph.inputs[0].shape = ir.Shape([-1, 3])
+    RemoveNoOps()(model.ir)
+    assert _operators(model) == "Slice Relu"
 
 
 def test_a_large_table_that_others_take_too_is_not_kept_twice() -> None:

@@ -75,10 +75,12 @@ def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
 
 
 def dims(value: ir.Value | None) -> tuple[int | str | None, ...] | None:
-    """The shape as numbers and names; None where even the rank is unknown."""
+    """The shape as numbers and names, None for a size that nobody knows; None where even the rank is unknown."""
     if value is None or value.shape is None:
         return None
-    return tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape)
+    found = (dim if isinstance(dim, int) else dim.value for dim in value.shape)
+    # Some exporters write -1 for what they do not know.
+    return tuple(None if isinstance(dim, int) and dim < 0 else dim for dim in found)
 
 
 def static_dims(value: ir.Value | None) -> tuple[int, ...] | None:

@@ -24,9 +24,11 @@ from sardonyx.optimize.passes._rewrite import Rewrite
 from sardonyx.signature import Array
 
 ONE_BY_ONE = (
-    "Abs", "Add", "Div", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mul", "Neg", "Pow", "Relu",
+    "Abs", "Add", "Div", "Elu", "Erf", "Exp", "HardSigmoid", "HardSwish", "LeakyRelu", "Mul", "Neg", "Pow", "Relu",
     "Selu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh",
 )  # fmt: skip
+# Elements of a table up to which it is computed on: every step of a chain keeps one until the last has gone.
+LARGEST = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -57,21 +59,21 @@ class ComputeOnTable(Rewrite):
             raise Declined(f"it computes in {kind}, not in floats")
         if any(item.values.shape != table.shape for item in taken):
             raise Declined("it takes rows of tables of different shapes")
+        if table.size > LARGEST:
+            raise Declined(f"its table has {table.size:,} elements")
         for item in taken:
             need_alone_or_small(item.table, item.rows)
         operands = [
-            _along_columns(value, table.ndim - 1, node) if item is None else item.values
+            _along_columns(value, table.ndim - 1, taken[0].rows) if item is None else item.values
             for item, value in zip(found, node.inputs, strict=True)
         ]
         computed = _computed(node, operands)
-        if computed.dtype.kind != "f":
-            raise Declined(f"it gives {computed.dtype}, not floats")
+        if computed.dtype != table.dtype:
+            raise Declined(f"it gives {computed.dtype}, and the table holds {table.dtype}")
         if computed.shape != table.shape:
             raise Declined("the table would become larger")
         name = f"{taken[0].table.name}_{node.op_type}"
-        replace(
-            node, "Gather", [weight(node, name, computed.astype(table.dtype), dtype=kind), taken[0].index], {"axis": 0}
-        )
+        replace(node, "Gather", [weight(node, name, computed, dtype=kind), taken[0].index], {"axis": 0})
         return f"{node.op_type} is done on the table"
 
 
@@ -84,13 +86,15 @@ def _look_up(value: ir.Value | None) -> LookUp | None:
     return LookUp(table, index, value, values) if index is not None and values is not None else None
 
 
-def _along_columns(value: ir.Value | None, columns: int, node: ir.Node) -> Array:
+def _along_columns(value: ir.Value | None, columns: int, rows: ir.Value) -> Array:
     """The constant as it spreads over a row of the table."""
-    constant, shape = array_of(value), dims(node.outputs[0])
+    constant, shape = array_of(value), dims(rows)
     assert constant is not None, "asked only of constants"
     leading = constant.shape[: max(constant.ndim - columns, 0)]
-    if any(size != 1 for size in leading) or (leading and (shape is None or constant.ndim > len(shape))):
+    if any(size != 1 for size in leading):
         raise Declined("its constant differs from row to row")
+    if leading and (shape is None or constant.ndim > len(shape)):
+        raise Declined("its constant may add dimensions")
     return constant.reshape(constant.shape[len(leading) :])
 
 
@@ -98,6 +102,9 @@ def _computed(node: ir.Node, operands: list[Array]) -> Array:
     """What the node makes of these values, by onnx's own evaluator."""
     evaluator = ReferenceEvaluator(ir.to_proto(node), opsets={"": opset(node)})
     names = [value.name for value in node.inputs]
-    with np.errstate(all="ignore"):
-        found: Array = evaluator.run(None, dict(zip(names, operands, strict=True)))[0]
+    try:
+        with np.errstate(all="ignore"):
+            found: Array = evaluator.run(None, dict(zip(names, operands, strict=True)))[0]
+    except Exception as error:  # whatever the evaluator lacks, the node stays as it is
+        raise Declined(f"onnx's evaluator does not compute it: {type(error).__name__}") from error
     return found

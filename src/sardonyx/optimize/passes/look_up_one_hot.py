@@ -52,15 +52,10 @@ def _compared(value: ir.Value | None) -> tuple[ir.Value, int] | None:
         return None
     for index, numbers in (equal.inputs, tuple(reversed(equal.inputs))):
         steps = array_of(numbers)
-        if (
-            index is None
-            or steps is None
-            or not steps.ndim
-            or steps.size != steps.shape[-1]
-            or index.dtype not in INTEGERS
-        ):
+        if index is None or index.dtype not in INTEGERS or steps is None or not steps.ndim or not steps.size:
             continue
-        if np.array_equal(steps.reshape(-1), np.arange(steps.size)) and _rank(index) >= steps.ndim:
+        counted = steps.size == steps.shape[-1] and np.array_equal(steps.reshape(-1), np.arange(steps.size))
+        if counted and _rank(index) >= steps.ndim:
             return index, steps.size
     return None
 

@@ -34,10 +34,12 @@ class PushSqueezes(Rewrite):
                 continue
             axes = array_of(squeeze.inputs[1]) if len(squeeze.inputs) > 1 else None
             shape = dims(squeeze.inputs[0])
-            if opset(node) < 13 or axes is None or shape is None:
+            if opset(node) < 13 or axes is None or axes.ndim != 1 or not axes.size or shape is None:
                 raise Declined("the axes of the Squeeze before it are not known")
             need_alone(value)
             whole = _unsqueezed(constant, [int(axis) % len(shape) for axis in axes], len(shape))
+            if any(size not in (1, dim) for size, dim in zip(whole.shape, shape, strict=True)):
+                raise Declined("its constant may spread what the convolution gives")
             operands = [squeeze.inputs[0], squeeze.inputs[0]]
             operands[1 - place] = weight(node, f"{node.outputs[0].name}_whole", whole, dtype=value.dtype)
             result = before(node, node.op_type, operands)

@@ -92,7 +92,7 @@ def _slice(node: ir.Node) -> ir.Value | None:
     if starts is None or ends is None or steps is None or np.any(starts) or np.any(steps != 1):
         return None
     axes = array_of(node.inputs[3]) if len(node.inputs) > 3 and node.inputs[3] is not None else np.arange(starts.size)
-    if axes is None:
+    if axes is None or starts.ndim != 1 or not starts.shape == ends.shape == axes.shape:
         return None
     shape = dims(node.inputs[0])
     whole = all(_reaches_the_end(int(end), int(axis), shape) for end, axis in zip(ends, axes, strict=True))
@@ -102,6 +102,8 @@ def _slice(node: ir.Node) -> ir.Value | None:
 def _reaches_the_end(end: int, axis: int, shape: tuple[int | str | None, ...] | None) -> bool:
     if shape is None or end >= LONGEST - 1:
         return end >= LONGEST - 1
+    if not -len(shape) <= axis < len(shape):
+        return False
     size = shape[axis]
     return end >= size if isinstance(size, int) else end * math.prod(n for n in shape if isinstance(n, int)) >= LARGEST
 
