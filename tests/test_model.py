@@ -255,3 +255,16 @@ def test_weights_are_counted_without_being_read(tmp_path: Path) -> None:
     tensor = model.ir.graph.initializers["w"].const_value
     assert isinstance(tensor, ir.ExternalTensor)
     assert tensor.raw is None
+
+
+def test_standard_operators_go_by_one_name_whatever_the_file_calls_them(tmp_path: Path) -> None:
+    """What is built into a model imports '', and a graph that says 'ai.onnx' alone would be left without an import."""
+    text = '<ir_version: 10, opset_import: ["ai.onnx": 20]> g (float[n] x) => (float[n] y) { y = ai.onnx.Relu(x) }'
+    model = Model.from_text(text)
+    assert model.ir.opset_imports == {"": 20}
+    model.ir.graph.append(ir.node("Neg", [model.ir.graph.outputs[0]]))
+    model.ir.graph.outputs[0] = next(reversed(model.ir.graph)).outputs[0]
+    model.ir.graph.outputs[0].name = "z"
+    model.save(tmp_path / "named.onnx")
+    session = ort.InferenceSession(tmp_path / "named.onnx", providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(session.run(None, {"x": np.float32([-1, 2])})[0], [0, -2])

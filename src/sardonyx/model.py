@@ -221,8 +221,16 @@ def _deserialize(proto: onnx.ModelProto, path: Path) -> ir.Model:
     except Exception as error:
         raise BrokenModel(f"{path}: {_first_line(error)}", hint=f"sardonyx check {path}") from error
     map_types.remember(model, held)
+    _name_standard_operators(model)
     _look_for_data_in(model, path.parent)
     return model
+
+
+def _name_standard_operators(model: ir.Model) -> None:
+    """'ai.onnx' is another name of '', under which nodes have it. Where both are imported they stay: `check` says so."""
+    for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
+        if "ai.onnx" in imports and "" not in imports:
+            imports[""] = imports.pop("ai.onnx")
 
 
 def _to_proto(model: ir.Model) -> onnx.ModelProto:
