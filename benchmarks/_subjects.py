@@ -37,6 +37,8 @@ class Subject:
     original: str | None = None
     weights: Path | None = None
     quantisable: bool = True
+    # The share of the samples that tools and guards are given; the others are held out.
+    given: float = 0.5
 
 
 def subjects(wanted: list[str] | None = None) -> Iterator[Subject]:
@@ -48,7 +50,7 @@ def subjects(wanted: list[str] | None = None) -> Iterator[Subject]:
             yield make(name, folder)
 
 
-def _torch(name: str, folder: Path, data: Callable[[], dict[str, Array]]) -> Subject:
+def _torch(name: str, folder: Path, data: Callable[[], dict[str, Array]], given: float = 0.5) -> Subject:
     """A published network of tests/torch_real.py, converted by its own tournament."""
     import torch_real
 
@@ -61,19 +63,19 @@ def _torch(name: str, folder: Path, data: Callable[[], dict[str, Array]]) -> Sub
         assert report.ok, report.to_text()
     if not samples.exists():
         np.savez(samples, **data())  # type: ignore[arg-type]
-    return Subject(name, model, samples, case.source(), case.weights_path())
+    return Subject(name, model, samples, case.source(), case.weights_path(), given=given)
 
 
 def _photographs() -> dict[str, Array]:
-    """Crops of twenty labelled photographs of ImageNet, large and small, some mirrored: 64 of each."""
+    """Crops of twenty labelled photographs of ImageNet, large and small, some mirrored: 192 of each."""
     from PIL import Image
 
     import real
 
-    random, crops, labels = np.random.default_rng(0), [], []
+    random, crops, labels = np.random.default_rng(2026), [], []
     for path in sorted(real.path("foolbox/data").glob("imagenet_*")):
         photograph = Image.open(path).convert("RGB")
-        for _ in range(64):
+        for _ in range(192):
             side = int(min(photograph.size) * random.uniform(0.7, 1.0))
             left, top = (int(random.integers(0, size - side + 1)) for size in photograph.size)
             crop = photograph.resize((224, 224), Image.Resampling.BILINEAR, (left, top, left + side, top + side))
@@ -244,8 +246,8 @@ def _forest(name: str, folder: Path) -> Subject:
 
 READER = "rapidocr_onnxruntime/models/ch_PP-OCRv4_"
 MAKERS: dict[str, Callable[[str, Path], Subject]] = {
-    "mobilenet-v2": lambda name, folder: _torch(name, folder, _photographs),
-    "efficientnet-lite0": lambda name, folder: _torch(name, folder, _photographs),
+    "mobilenet-v2": lambda name, folder: _torch(name, folder, _photographs, given=1 / 3),
+    "efficientnet-lite0": lambda name, folder: _torch(name, folder, _photographs, given=1 / 3),
     "minilm": lambda name, folder: _torch(name, folder, _sentences),
     "reader-det": lambda name, folder: _onnx(name, folder, f"{READER}det_infer.onnx", _pages),
     "reader-rec": lambda name, folder: _onnx(name, folder, f"{READER}rec_infer.onnx", _strips),

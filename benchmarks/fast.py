@@ -97,7 +97,7 @@ def _forget(folder: Path, step: str) -> None:
 
 
 class Run:
-    """One model: its data in two halves, of which tools and guards see one, and every variant's figures come from the other."""
+    """One model: its data in two parts, of which tools and guards see one, and every variant's figures come from the other."""
 
     def __init__(self, subject: Subject, folder: Path, patience: float) -> None:
         self.subject, self.folder, self.patience = subject, folder, patience
@@ -148,7 +148,7 @@ class Run:
         self._write("measure", rows)
 
     def score(self) -> None:
-        """The loss of every variant on the held-out half."""
+        """The loss of every variant on the held-out part."""
         files, _ = self._files()
         rows = self._read("measure")
         for name in files:
@@ -177,8 +177,8 @@ class Run:
         with np.load(self.subject.data) as file:
             arrays = {name: file[name] for name in file.files}
         order = np.random.default_rng(1).permutation(len(next(iter(arrays.values()))))
-        half = len(order) // 2
-        for path, chosen_rows in ((self.given, order[:half]), (self.held_out, order[half:])):
+        count = int(self.subject.given * len(order))
+        for path, chosen_rows in ((self.given, order[:count]), (self.held_out, order[count:])):
             np.savez(path, **{name: array[chosen_rows] for name, array in arrays.items()})
 
     def _reference(self, data: Path) -> Reference:

@@ -11,13 +11,14 @@ import quantizing
 from sardonyx.bench.ratio import Ratio
 from sardonyx.model import Model
 from sardonyx.quantize import guard as guards
+from sardonyx.quantize import sensitivity
 from sardonyx.quantize.candidates import Candidate
 from sardonyx.quantize.evaluate import Judge, Reference, Score
 from sardonyx.quantize.guard import Guard, Ruling
 from sardonyx.quantize.metric import UNLABELLED, Budget
 from sardonyx.quantize.prepare import copied, prepared
 from sardonyx.quantize.qdq import quantizable
-from sardonyx.quantize.search import Search
+from sardonyx.quantize.search import Search, _worth
 from sardonyx.quantize.steps import Plan
 from sardonyx.quantize.subject import Subject, Variant
 from sardonyx.run.session import Session, Settings
@@ -216,10 +217,9 @@ def test_a_loss_is_within_the_budget_for_sure_perhaps_or_not_at_all() -> None:
     }
 
 
-def test_the_sensitive_node_is_the_one_left_in_float() -> None:
+@pytest.fixture(scope="module")
+def lopsided() -> tuple[Subject, Plan, Reference]:
     """One product has a lonely huge input value: rounded with all others, it drowns them."""
-    from sardonyx.quantize import sensitivity
-
     model = quantizing.perceptron(64, 3)
     weight = model.ir.graph.initializers["w0"].const_value.numpy().copy()
     weight[:, 0] *= 3000
@@ -229,8 +229,52 @@ def test_the_sensitive_node_is_the_one_left_in_float() -> None:
     model.ir.graph.initializers["w1"].const_value = ir.tensor(after, name="w1")
     batch = Batch(quantizing.rows(32, 64))
     work = Subject(prepared(model), [batch], SETTINGS, vnni=False)
-    session = Session(work.model, SETTINGS)
     plan = Plan(frozenset(node.name or "" for node in quantizable(work.model)), reduce_range=True)
-    found = sensitivity.spared(work, plan, "minmax", JUDGE, Reference.of(session, [batch]), end=time.monotonic() + 60)
+    return work, plan, Reference.of(Session(work.model, SETTINGS), [batch])
+
+
+def test_the_sensitive_node_is_the_one_left_in_float(lopsided: tuple[Subject, Plan, Reference]) -> None:
+    work, plan, reference = lopsided
+    found = sensitivity.spared(work, plan, "minmax", JUDGE, reference, end=time.monotonic() + 60)
     assert found is not None
     assert plan.nodes - found.nodes == {"product1"}
+
+
+@pytest.mark.parametrize("seconds", [60, 0])
+def test_the_most_harmful_node_comes_first_whether_it_is_measured_or_told_by_its_noise(
+    lopsided: tuple[Subject, Plan, Reference], seconds: float
+) -> None:
+    work, plan, reference = lopsided
+    order = sensitivity.ranked(work, plan, "minmax", reference, time.monotonic() + seconds)
+    assert order[0] == {"product1"}
+    assert frozenset().union(*order) == plan.nodes
+
+
+def test_neighbours_are_measured_together_where_time_is_short(
+    lopsided: tuple[Subject, Plan, Reference], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that jumps by a second with each look: three nodes take longer than the two seconds there are."""
+    work, plan, reference = lopsided
+    clock = iter(range(1000))
+    monkeypatch.setattr(sensitivity.time, "monotonic", lambda: float(next(clock)))
+    order = sensitivity.ranked(work, plan, "minmax", reference, 4.0)
+    assert [len(group) for group in order] == [2, 1]
+    assert "product1" in order[0]
+    assert frozenset().union(*order) == plan.nodes
+
+
+def test_the_distance_is_that_of_the_worst_output_and_infinite_where_there_is_no_number() -> None:
+    real = ({"a": np.float32([3.0, 4.0]), "b": np.float32([1.0]), "n": np.int64([7])},)
+    reference = Reference((Batch({"x": np.zeros(1)}),), real)
+    assert reference.distance(real) == 0.0
+    off = [{"a": np.float32([3.0, 4.5]), "b": np.float32([1.5]), "n": np.int64([9])}]
+    assert reference.distance(off) == pytest.approx(0.25)
+    assert reference.distance([{**off[0], "a": np.float32([np.nan, 4.0])}]) == float("inf")
+
+
+def test_of_candidates_as_fast_as_each_other_the_closest_to_float_is_heard_first(subject: Subject) -> None:
+    candidates = [
+        Candidate(name, "x", Variant(name, "x", subject.model), ratio=Ratio(ratio, ratio, ratio), distance=distance)
+        for name, ratio, distance in (("far", 1.51, 0.02), ("close", 1.50, 0.01), ("slow", 1.2, 0.0))
+    ]
+    assert [item.name for item in sorted(candidates, key=_worth, reverse=True)] == ["close", "far", "slow"]

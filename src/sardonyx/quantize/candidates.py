@@ -24,6 +24,8 @@ class Candidate:
     ruling: Ruling | None = None
     reason: str = ""
     size: int | None = None
+    # Of its outputs from float's, on the data of the search.
+    distance: float = 0.0
     # Open only until the candidate has been timed.
     session: Session | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -46,8 +47,31 @@ class Reference:
         kept = tuple(batches)
         return cls(kept, tuple(session.run_fitted(batch.inputs) for batch in kept))
 
-    def take(self, count: int) -> Reference:
+    def take(self, examples: int) -> Reference:
+        """The first batches, as many as hold so many examples."""
+        size = len(next(iter(self.batches[0].inputs.values()), [0])) or 1
+        count = math.ceil(examples / size)
         return Reference(self.batches[:count], self.outputs[:count])
+
+    def answers(self, session: Session) -> list[Arrays]:
+        """What another model says on the same batches."""
+        return [session.run_fitted(batch.inputs) for batch in self.batches]
+
+    def distance(self, found: Sequence[Arrays]) -> float:
+        """How far such answers are from float's, relative to their size and squared; the worst output counts.
+
+        It tells candidates apart on a few examples, where a metric that counts hits does not.
+        """
+        errors: dict[str, float] = {}
+        sizes: dict[str, float] = {}
+        for real, other in zip(self.outputs, found, strict=True):
+            for name, value in other.items():
+                if value.dtype.kind == "f":
+                    exact = real[name].astype(np.float64)
+                    errors[name] = errors.get(name, 0.0) + float(((value - exact) ** 2).sum())
+                    sizes[name] = sizes.get(name, 0.0) + float((exact**2).sum())
+        ratios = [error / max(sizes[name], 1e-30) for name, error in errors.items()]
+        return max(ratios, default=0.0) if all(np.isfinite(ratios)) else float("inf")
 
 
 @dataclass(frozen=True)
@@ -60,7 +84,10 @@ class Judge:
 
     def score(self, session: Session, reference: Reference, *, interval: bool = False) -> Score:
         """The metric of both; the loss with its interval where one is asked for."""
-        found = [session.run_fitted(batch.inputs) for batch in reference.batches]
+        return self.score_of(reference.answers(session), reference, interval=interval)
+
+    def score_of(self, found: Sequence[Arrays], reference: Reference, *, interval: bool = False) -> Score:
+        """The same, of what the candidate has answered."""
         before, after = self._all_rows(reference.outputs, reference), self._all_rows(found, reference)
         return self._score(before, after, interval)
 

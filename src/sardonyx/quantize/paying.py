@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnxruntime as ort
 
@@ -15,7 +17,7 @@ from sardonyx.quantize.subject import Variant
 from sardonyx.run.session import Settings, options
 from sardonyx.signature import Arrays
 
-RUNS = 12
+RUNS = 30
 # A node must be this much slower to be taken back: borders between integers and float cost too.
 MARGIN = 1.15
 
@@ -23,22 +25,33 @@ MARGIN = 1.15
 def losers(model: Model, variant: Variant, feed: Arrays, settings: Settings) -> frozenset[str]:
     """The products of the plan that take longer on integers than in float."""
     assert variant.plan is not None
-    before, after = node_times(model, feed, settings), node_times(variant.model, feed, settings)
+    before, after = node_times([model, variant.model], feed, settings)
     return frozenset(
         name for name in variant.plan.nodes if name in before and name in after and after[name] > MARGIN * before[name]
     )
 
 
-def node_times(model: Model, feed: Arrays, settings: Settings) -> dict[str, float]:
-    """Seconds of each node by its name, the fastest of a few runs."""
+def node_times(models: Sequence[Model], feed: Arrays, settings: Settings) -> list[dict[str, float]]:
+    """Seconds of each node by its name, for each model, the fastest of a few runs. They run in turn: a machine that is slow
+    for a second must not be slow for one of them."""
     with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-        chosen = options(settings)
-        chosen.enable_profiling = True
-        chosen.profile_file_prefix = str(Path(scratch) / "profile")
-        session = ort.InferenceSession(model.to_proto().SerializeToString(), chosen, providers=["CPUExecutionProvider"])
+        sessions = [_profiled(model, Path(scratch) / str(index), settings) for index, model in enumerate(models)]
         for _ in range(RUNS):
-            session.run(None, feed)
-        events = json.loads(Path(session.end_profiling()).read_text())
+            for session in sessions:
+                session.run(None, feed)
+        profiles = [json.loads(Path(session.end_profiling()).read_text()) for session in sessions]
+    return [_owned(model, events) for model, events in zip(models, profiles, strict=True)]
+
+
+def _profiled(model: Model, prefix: Path, settings: Settings) -> ort.InferenceSession:
+    chosen = options(settings)
+    chosen.enable_profiling = True
+    chosen.profile_file_prefix = str(prefix)
+    return ort.InferenceSession(model.to_proto().SerializeToString(), chosen, providers=["CPUExecutionProvider"])
+
+
+def _owned(model: Model, events: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The time of each node of the model, with that of the nodes that onnxruntime made for it."""
     times: dict[str, list[float]] = defaultdict(list)
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):

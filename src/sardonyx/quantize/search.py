@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sardonyx import progress, registry
-from sardonyx.bench.interleave import speedup, take_turns
+from sardonyx.bench.interleave import Turn, measure, speedup, timed
 from sardonyx.errors import RuntimeRefused
 from sardonyx.quantize import sensitivity
 from sardonyx.quantize.candidates import Candidate
@@ -35,8 +35,8 @@ ALIKE = 1.08
 FASTER = 1.03
 # To be sure of the budget is worth this much speed.
 SURE = 1.1
-# Batches on which calibrators are told apart by how far their outputs are from float's, and the one that takes longest.
-CLOSELY, SLOWEST = 16, "entropy"
+# Examples on which calibrators are told apart by how far their outputs are from float's, and the one that takes longest.
+CLOSELY, SLOWEST = 32, "entropy"
 OUT_OF_TIME = "no time left to try it; give more --time"
 
 
@@ -92,40 +92,44 @@ class Search:
         """The variant with its metric on the data of the search, or the reason why it does not run."""
         try:
             session = Session(variant.model, self.subject.settings)
-            score = self.judge.score(session, self.screening, interval=True)
+            found = self.screening.answers(session)
+            score = self.judge.score_of(found, self.screening, interval=True)
         except RuntimeRefused as error:
             return Candidate(variant.name, variant.scheme, reason=f"does not run: {error.message}")
         size = variant.model.to_proto().ByteSize()
-        candidate = Candidate(variant.name, variant.scheme, variant, score, size=size, session=session)
+        distance = self.screening.distance(found)
+        candidate = Candidate(
+            variant.name, variant.scheme, variant, score, size=size, distance=distance, session=session
+        )
         if not self.judge.perhaps_within(score):  # the guard has other examples
             candidate.reason = ACCURACY
         return candidate
 
     def _time(self, items: Sequence[Candidate]) -> None:
         """Times the candidates beside float, all in turn."""
-        timed = {str(index): item for index, item in enumerate(items) if item.session is not None}
-        if not timed:
+        open_ones = {str(index): item for index, item in enumerate(items) if item.session is not None}
+        if not open_ones:
             return
-        calls = {"float": self._call(self.float_session)}
-        calls |= {name: self._call(item.session) for name, item in timed.items() if item.session is not None}
-        taken = take_turns(calls, seconds=TIMING * self.seconds, rounds_at_least=8, seed=self.seed)
-        for name, item in timed.items():
+        turns = {"float": self._turn(self.float_session)}
+        turns |= {name: self._turn(item.session) for name, item in open_ones.items() if item.session is not None}
+        taken = measure(turns, seconds=TIMING * self.seconds, rounds_at_least=8, seed=self.seed, extension=1.0).rounds
+        for name, item in open_ones.items():
             item.session = None
             item.ratio = speedup(taken["float"], taken[name])
             if item.ratio.ratio < HOPELESS and not item.reason and item.variant is not None:
                 item.reason = why_slow(item.variant, self.subject.vnni)
 
-    def _call(self, session: Session) -> Callable[[], object]:
-        return lambda: session.run_fitted(self.feed)
+    def _turn(self, session: Session) -> Turn:
+        return timed(lambda: session.run_fitted(self.feed))
 
     def _refine(self) -> None:
-        """Better versions of the most promising static variants: another calibrator, fewer nodes, only nodes that pay."""
+        """Better versions of the most promising static variants: another calibrator, only nodes that pay, fewer nodes."""
         chosen = self._promising()
         fresh: list[Candidate] = []
         for index, item in enumerate(chosen):
             now = time.monotonic()
             left = max(REFINED * self.seconds - (now - self.started), 0.1 * self.seconds)
-            fresh += self._better(item, now + left / (len(chosen) - index))
+            fresh += self._better(item, now + left / (len(chosen) - index))[1:]
         self._time(fresh)
         self.candidates += fresh
 
@@ -139,26 +143,22 @@ class Search:
         return sorted(hopeful or fast, key=_speed, reverse=True)[:CHOSEN]
 
     def _better(self, item: Candidate, end: float) -> list[Candidate]:
-        found: list[Candidate] = []
+        """The candidate and better versions of it, the best one last."""
+        found = [item]
         if self.auto_calibrator:
             now = time.monotonic()
-            item = self._other_calibrator(item, found, now + (end - now) / 3)
-        lean = self._only_paying(item) if time.monotonic() < end else None
-        if lean is not None:
-            found.append(lean)
-        for start in (lean, item):
-            if start is not None and self._is_close_to_the_budget(start):
-                # The step that saves most gets its share even where everything before it took too long.
-                spared = self._spared(start, max(end, time.monotonic() + SPARING * self.seconds))
-                if spared is not None:
-                    return [*found, spared]
+            found += self._other_calibrator(item, now + (end - now) / 2)
+        found += self._only_paying(found[-1])
+        if self._is_close_to_the_budget(found[-1]):
+            # The step that saves most gets its share even where everything before it took too long.
+            found += self._spared(found[-1], max(end, time.monotonic() + SPARING * self.seconds))
         return found
 
     def _is_close_to_the_budget(self, item: Candidate) -> bool:
         """Or beyond it: other data may say otherwise than the data of the search."""
         return item.score is not None and item.score.loss > sensitivity.TARGET * self.judge.budget.amount
 
-    def _other_calibrator(self, item: Candidate, found: list[Candidate], end: float) -> Candidate:
+    def _other_calibrator(self, item: Candidate, end: float) -> list[Candidate]:
         """The same plan with the calibrator that comes closest to float: the metric of a few examples hardly tells."""
         assert item.variant is not None
         assert item.variant.plan is not None
@@ -168,15 +168,12 @@ class Search:
                 model = _own(item.variant).built(item.variant.plan, name)
                 variants.append(replace(item.variant, name=f"{item.name}, {name}", model=model, calibrator=name))
         best = min(variants, key=self._distance)
-        if best is item.variant:
-            return item
-        found.append(self._tried(best))
-        return found[-1]
+        return [] if best is item.variant else [self._tried(best)]
 
     def _distance(self, variant: Variant) -> float:
         return sensitivity.distance(variant.model, self.screening.take(CLOSELY), self.subject.settings)
 
-    def _only_paying(self, item: Candidate) -> Candidate | None:
+    def _only_paying(self, item: Candidate) -> list[Candidate]:
         """The plan without nodes that are not fused or are slower than in float."""
         variant = item.variant
         assert variant is not None
@@ -184,11 +181,11 @@ class Search:
         float_only = unfused(variant.model, variant.plan.nodes)
         names = float_only | losers(_own(variant).model, variant, self.feed, self.subject.settings)
         if not names or names >= variant.plan.nodes:
-            return None
+            return []
         reasons = {name: NOT_FUSED if name in float_only else SLOWER for name in names}
-        return self._shortened(variant, names, reasons, "paying nodes")
+        return [self._shortened(variant, names, reasons, "paying nodes")]
 
-    def _spared(self, item: Candidate, end: float) -> Candidate | None:
+    def _spared(self, item: Candidate, end: float) -> list[Candidate]:
         """The plan without the nodes that cost the metric most."""
         variant = item.variant
         assert variant is not None
@@ -196,10 +193,10 @@ class Search:
         calibrator = variant.calibrator or self.subject.calibrator
         found = sensitivity.spared(_own(variant), variant.plan, calibrator, self.judge, self.screening, end=end)
         if found is None:
-            return None
+            return []
         names = variant.plan.nodes - found.nodes
         reasons = {**self.reverted.get(item.name, {}), **dict.fromkeys(names, ACCURACY)}
-        return self._shortened(variant, names, reasons, "tolerant nodes")
+        return [self._shortened(variant, names, reasons, "tolerant nodes")]
 
     def _shortened(self, variant: Variant, names: frozenset[str], reasons: dict[str, str], word: str) -> Candidate:
         assert variant.plan is not None
@@ -239,9 +236,8 @@ def _rank(scheme: str) -> int:
 
 
 def _worth(item: Candidate) -> tuple[int, float]:
-    """The faster first; of those that screening hardly tells apart, the one that loses least."""
-    loss = item.score.loss if item.score is not None else 0.0
-    return round(math.log(max(_speed(item), 1e-3)) / math.log(ALIKE)), -loss
+    """The faster first; of those that screening hardly tells apart, the one that comes closest to float."""
+    return round(math.log(max(_speed(item), 1e-3)) / math.log(ALIKE)), -item.distance
 
 
 def _speed(item: Candidate) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -17,8 +18,10 @@ from sardonyx.quantize.steps import Plan, activation_step, weight_step
 from sardonyx.quantize.subject import Subject
 from sardonyx.run.session import Session, Settings
 
-# Examples that each node is measured on alone: enough to order nodes by.
-PROBED = 8
+# Examples that each node is measured on alone: enough to order nodes by. The share of the time left that this may take.
+PROBED, PROBING = 8, 0.5
+# Neighbours that are measured together at most.
+TOGETHER = 4
 # The share of the budget that a shortened plan may use up on the data of the search.
 TARGET = 0.75
 
@@ -31,17 +34,17 @@ def spared(
     Well within, because the data of the search is not that of the guard.
     """
     good_enough = TARGET * judge.budget.amount + 1e-12
-    for order in (by_noise, ranked):
-        harmful = order(subject, plan, calibrator, screening, end)
+    harmful = ranked(subject, plan, calibrator, screening, end)
 
-        def good(count: int, names: list[str] = harmful) -> bool:
-            session = Session(subject.built(plan.without(set(names[:count])), calibrator), subject.settings)
-            return judge.score(session, screening).loss <= good_enough
+    def shortened(count: int) -> Plan:
+        return plan.without(frozenset().union(*harmful[:count]))
 
-        count = _fewest(good, len(harmful), end)
-        if count is not None:
-            return plan.without(set(harmful[:count]))
-    return None
+    def good(count: int) -> bool:
+        session = Session(subject.built(shortened(count), calibrator), subject.settings)
+        return judge.score(session, screening).loss <= good_enough
+
+    count = _fewest(good, len(harmful), end)
+    return None if count is None else shortened(count)
 
 
 def _fewest(good: Callable[[int], bool], most: int, end: float) -> int | None:
@@ -57,41 +60,37 @@ def _fewest(good: Callable[[int], bool], most: int, end: float) -> int | None:
     return count
 
 
-def by_noise(subject: Subject, plan: Plan, calibrator: str, _screening: Reference, _end: float) -> list[str]:
-    """The nodes of the plan, those whose rounding adds most noise first: free, and nearly always the right order."""
+def ranked(subject: Subject, plan: Plan, calibrator: str, screening: Reference, end: float) -> list[frozenset[str]]:
+    """The nodes of the plan, the most harmful first: each measured alone, or with its neighbours where time is short.
+
+    Where even that takes too long, they are ordered by the noise that their rounding adds, which is free and less true.
+    """
     noise = local_noise(subject, plan, calibrator)
-    return sorted(noise, key=lambda name: -noise[name])
+    names = list(noise)
+    few = screening.take(PROBED)
+    started = time.monotonic()
+    share = PROBING * (end - started)
 
+    def harm(group: frozenset[str]) -> float:
+        alone = Plan(group, plan.activation, plan.weight, plan.per_channel, plan.reduce_range)
+        return distance(subject.built(alone, calibrator), few, subject.settings)
 
-def ranked(subject: Subject, plan: Plan, calibrator: str, screening: Reference, end: float) -> list[str]:
-    """The nodes of the plan, the most harmful first: measured one by one where time allows, else by their own noise."""
-    order = by_noise(subject, plan, calibrator, screening, end)
-    few = screening.take(max(1, PROBED // max(1, len(next(iter(screening.batches[0].inputs.values()))))))
-    measured: dict[str, float] = {}
-    started, share = time.monotonic(), (end - time.monotonic()) / 3
-    with progress.task("sensitivity", total=len(order)) as advance:
-        for name in order:
-            spent = time.monotonic() - started
-            # Measuring some nodes and not others would order them by two different scales: all of them or the noise alone.
-            if spent > share or (measured and spent / len(measured) * len(order) > share):
-                return order
-            alone = Plan(frozenset([name]), plan.activation, plan.weight, plan.per_channel, plan.reduce_range)
-            measured[name] = distance(subject.built(alone, calibrator), few, subject.settings)
-            advance(1, f"sensitivity of {name}")
-    return sorted(measured, key=lambda name: -measured[name])
+    harm(frozenset(names[:1]))
+    together = max(1, math.ceil((time.monotonic() - started) * len(names) / max(share, 1e-9)))
+    if together > TOGETHER:
+        return [frozenset([name]) for name in sorted(names, key=lambda name: -noise[name])]
+    groups = [frozenset(names[at : at + together]) for at in range(0, len(names), together)]
+    measured = {}
+    with progress.task("sensitivity", total=len(groups)) as advance:
+        for group in groups:
+            measured[group] = harm(group)
+            advance(1, f"sensitivity of {min(group)}")
+    return sorted(groups, key=lambda group: -measured[group])
 
 
 def distance(model: Model, reference: Reference, settings: Settings) -> float:
-    """How far the outputs are from float's, relative to their size; the worst output counts."""
-    session = Session(model, settings)
-    worst: dict[str, list[tuple[float, float]]] = {}
-    for batch, real in zip(reference.batches, reference.outputs, strict=True):
-        for name, value in session.run_fitted(batch.inputs).items():
-            if value.dtype.kind == "f":
-                error = float(((value.astype(np.float64) - real[name]) ** 2).sum())
-                worst.setdefault(name, []).append((error, float((real[name].astype(np.float64) ** 2).sum())))
-    ratios = [sum(e for e, _ in pairs) / max(sum(s for _, s in pairs), 1e-30) for pairs in worst.values()]
-    return max(ratios, default=0.0) if all(np.isfinite(ratios)) else float("inf")
+    """How far the model's outputs are from float's."""
+    return reference.distance(reference.answers(Session(model, settings)))
 
 
 def local_noise(subject: Subject, plan: Plan, calibrator: str) -> dict[str, float]:
