@@ -39,6 +39,12 @@ class Batch:
     inputs: Arrays
     label: Array | None = None
 
+    @property
+    def examples(self) -> int:
+        """How many there are: by the labels, else by the first input; an input that is one number is one example."""
+        arrays = (self.label, next(iter(self.inputs.values()), None))
+        return next((len(array) for array in arrays if array is not None and array.ndim), 1)
+
 
 @dataclass(frozen=True)
 class Samples:

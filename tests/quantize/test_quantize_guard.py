@@ -278,3 +278,19 @@ def test_of_candidates_as_fast_as_each_other_the_closest_to_float_is_heard_first
         for name, ratio, distance in (("far", 1.51, 0.02), ("close", 1.50, 0.01), ("slow", 1.2, 0.0))
     ]
     assert [item.name for item in sorted(candidates, key=_worth, reverse=True)] == ["close", "far", "slow"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "examples"),
+    [
+        (Batch({"x": np.zeros((3, 2)), "y": np.zeros(5)}), 3),
+        (Batch({"x": np.zeros((1, 2))}, np.zeros(4)), 4),
+        (Batch({"x": np.array(1.0)}), 1),
+        (Batch({"x": np.zeros((0, 2))}), 0),
+        (Batch({}), 1),
+    ],
+)
+def test_a_batch_counts_its_examples_and_a_reference_takes_whole_batches(batch: Batch, examples: int) -> None:
+    assert batch.examples == examples
+    reference = Reference((batch,) * 3, ({}, {}, {}))
+    assert len(reference.take(4).batches) == min(3, -(-4 // max(1, examples)))

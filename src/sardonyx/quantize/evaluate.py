@@ -49,8 +49,7 @@ class Reference:
 
     def take(self, examples: int) -> Reference:
         """The first batches, as many as hold so many examples."""
-        size = len(next(iter(self.batches[0].inputs.values()), [0])) or 1
-        count = math.ceil(examples / size)
+        count = math.ceil(examples / max(1, self.batches[0].examples))
         return Reference(self.batches[:count], self.outputs[:count])
 
     def answers(self, session: Session) -> list[Arrays]:

@@ -76,9 +76,7 @@ def _sizes(samples: Samples) -> tuple[list[int], bool]:
     """The examples of every batch, and whether all of them have labels."""
     sizes, labels = [], []
     for batch in samples:
-        first = next(iter(batch.inputs.values()), None)
-        counts = batch.label if batch.label is not None and batch.label.ndim else first
-        sizes.append(len(counts) if counts is not None and counts.ndim else 1)
+        sizes.append(batch.examples)
         labels.append(batch.label is not None)
     if any(labels) and not all(labels):
         raise BadData("some batches have labels and some have none", hint="give labels with every batch or with none")

@@ -95,7 +95,7 @@ def _screening(session: Session, data: split.Data, seconds: float) -> Reference:
     for batch in data.calibration:
         kept.append(batch)
         said.append(session.run_fitted(batch.inputs))
-        count += len(next(iter(batch.inputs.values()), [0]))
+        count += batch.examples
         if count >= SCREENED_AT_MOST or (count >= SCREENED and time.monotonic() > end):
             break
     return Reference(tuple(kept), tuple(said))
