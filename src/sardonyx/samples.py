@@ -41,8 +41,8 @@ class Batch:
 
     @property
     def examples(self) -> int:
-        """How many there are: by the labels, else by the first input; an input that is one number is one example."""
-        arrays = (self.label, next(iter(self.inputs.values()), None))
+        """How many there are: by the labels, else by the first input that is more than one number."""
+        arrays = (self.label, *self.inputs.values())
         return next((len(array) for array in arrays if array is not None and array.ndim), 1)
 
 

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -11,7 +13,7 @@ import quantizing
 from sardonyx.bench.ratio import Ratio
 from sardonyx.model import Model
 from sardonyx.quantize import guard as guards
-from sardonyx.quantize import sensitivity
+from sardonyx.quantize import paying, sensitivity
 from sardonyx.quantize.candidates import Candidate
 from sardonyx.quantize.evaluate import Judge, Reference, Score
 from sardonyx.quantize.guard import Guard, Ruling
@@ -250,6 +252,47 @@ def test_the_most_harmful_node_comes_first_whether_it_is_measured_or_told_by_its
     assert frozenset().union(*order) == plan.nodes
 
 
+def test_noise_that_no_output_shows_is_harmless_once_it_is_measured() -> None:
+    """What the noisy product gives is multiplied by nearly nothing and taken from the rest."""
+    proto = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 21]>
+        g (float[n,64] x) => (float[n,64] y) <float small = {1e-6}>
+        { noisy = MatMul(x, loud)  hushed = Mul(noisy, small)  plain = MatMul(x, quiet)  y = Sub(plain, hushed) }
+    """)
+    random = np.random.default_rng(0)
+    for name, weight in zip(("loud", "quiet"), random.standard_normal((2, 64, 64)).astype(np.float32), strict=True):
+        weight[0] *= 300 if name == "loud" else 1
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    for node in proto.graph.node:
+        node.name = node.input[1]
+    model = Model.from_proto(proto)
+    batch = Batch({"x": random.standard_normal((32, 64)).astype(np.float32)})
+    work = Subject(prepared(model), [batch], SETTINGS, vnni=False)
+    plan = Plan(frozenset(["loud", "quiet"]), per_channel=False)
+    noise = sensitivity.local_noise(work, plan, "minmax")
+    assert noise["loud"] > noise["quiet"]
+    reference = Reference.of(Session(work.model, SETTINGS), [batch])
+    measured, told = (
+        sensitivity.ranked(work, plan, "minmax", reference, time.monotonic() + seconds) for seconds in (60, 0)
+    )
+    assert [*measured[0]] == ["quiet"]
+    assert [*told[0]] == ["loud"]
+
+
+def test_noise_decides_where_no_output_is_a_float(lopsided: tuple[Subject, Plan, Reference]) -> None:
+    work, plan, reference = lopsided
+    blind = Reference(reference.batches, tuple({"class": np.int64([1])} for _ in reference.outputs))
+    order = sensitivity.ranked(work, plan, "minmax", blind, time.monotonic() + 60)
+    assert order[0] == {"product1"}
+
+
+def test_sparing_every_node_is_no_answer(lopsided: tuple[Subject, Plan, Reference]) -> None:
+    work, plan, reference = lopsided
+    only = Plan(frozenset(["product1"]), reduce_range=True)
+    assert sensitivity.spared(work, only, "minmax", JUDGE, reference, end=time.monotonic() + 60) is None
+    assert len(plan.nodes) > 1
+
+
 def test_neighbours_are_measured_together_where_time_is_short(
     lopsided: tuple[Subject, Plan, Reference], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,12 +307,18 @@ def test_neighbours_are_measured_together_where_time_is_short(
 
 
 def test_the_distance_is_that_of_the_worst_output_and_infinite_where_there_is_no_number() -> None:
-    real = ({"a": np.float32([3.0, 4.0]), "b": np.float32([1.0]), "n": np.int64([7])},)
+    real = ({"a": np.float32([3.0, 4.0]), "b": np.float32([1.0]), "n": np.int64([7]), "s": [np.float32([1])]},)
     reference = Reference((Batch({"x": np.zeros(1)}),), real)
     assert reference.distance(real) == 0.0
-    off = [{"a": np.float32([3.0, 4.5]), "b": np.float32([1.5]), "n": np.int64([9])}]
-    assert reference.distance(off) == pytest.approx(0.25)
-    assert reference.distance([{**off[0], "a": np.float32([np.nan, 4.0])}]) == float("inf")
+    off = {"a": np.float32([3.0, 4.5]), "b": np.float32([1.5]), "n": np.int64([9]), "s": []}
+    assert reference.distance([off]) == pytest.approx(0.25)
+    assert reference.distance([{**off, "a": np.float32([np.nan, 4.0])}]) == float("inf")
+    assert reference.distance([{**off, "b": np.float32([1.0, 1.0])}]) == float("inf")
+
+
+def test_an_output_that_is_nothing_in_float_does_not_decide_the_distance() -> None:
+    reference = Reference((Batch({}),), ({"y": np.float32([1.0]), "zero": np.float32([0.0])},))
+    assert reference.distance([{"y": np.float32([1.1]), "zero": np.float32([1e-5])}]) == pytest.approx(0.01, rel=1e-3)
 
 
 def test_of_candidates_as_fast_as_each_other_the_closest_to_float_is_heard_first(subject: Subject) -> None:
@@ -285,12 +334,41 @@ def test_of_candidates_as_fast_as_each_other_the_closest_to_float_is_heard_first
     [
         (Batch({"x": np.zeros((3, 2)), "y": np.zeros(5)}), 3),
         (Batch({"x": np.zeros((1, 2))}, np.zeros(4)), 4),
+        (Batch({"scale": np.array(1.0), "x": np.zeros((8, 4))}), 8),
         (Batch({"x": np.array(1.0)}), 1),
         (Batch({"x": np.zeros((0, 2))}), 0),
         (Batch({}), 1),
     ],
 )
-def test_a_batch_counts_its_examples_and_a_reference_takes_whole_batches(batch: Batch, examples: int) -> None:
+def test_a_batch_knows_how_many_examples_it_holds(batch: Batch, examples: int) -> None:
     assert batch.examples == examples
-    reference = Reference((batch,) * 3, ({}, {}, {}))
-    assert len(reference.take(4).batches) == min(3, -(-4 // max(1, examples)))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "taken"),
+    [((8, 8, 8), 8, 1), ((1, 64, 64), 8, 2), ((16, 1, 1, 16), 32, 4), ((16, 1, 15, 16), 32, 3), ((2, 2), 100, 2)],
+)
+def test_a_reference_takes_whole_batches_until_there_are_enough(
+    sizes: tuple[int, ...], wanted: int, taken: int
+) -> None:
+    batches = tuple(Batch({"x": np.zeros((size, 1))}) for size in sizes)
+    assert len(Reference(batches, tuple({} for _ in sizes)).take(wanted).batches) == taken
+
+
+def test_nodes_of_both_models_are_timed_in_turn_and_a_few_runs_do_when_time_is_up(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, seen = slowed(subject.model), []
+    opened = paying._profiled
+
+    def watched(model: Model, prefix: Path, settings: Settings) -> object:
+        session = opened(model, prefix, settings)
+        run = session.run
+        session.run = lambda *words: seen.append(model is slow) or run(*words)
+        return session
+
+    monkeypatch.setattr(paying, "_profiled", watched)
+    first, second = paying.node_times([subject.model, slow], quantizing.rows(64, 128), SETTINGS, end=time.monotonic())
+    assert seen == [False, True] * paying.RUNS_AT_LEAST
+    assert {"product0", "product1", "product2"} <= set(first)
+    assert sum(second.values()) > sum(first.values())

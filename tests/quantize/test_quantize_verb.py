@@ -237,3 +237,34 @@ def test_a_real_forest_is_kept_with_the_reason(tmp_path: Path) -> None:
     assert (report.verdict, report.ok) == ("kept-float", True)
     assert "TreeEnsembleClassifier" in report.summary
     assert (tmp_path / "q.onnx").read_bytes() == source.read_bytes()
+
+
+def _found(proto: onnx.ModelProto) -> None:
+    """Adds the scores above a half, of which there are more or fewer as rounding has it."""
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(0.5), "half"))
+    proto.graph.node.append(onnx.helper.make_node("Greater", ["y", "half"], ["above"]))
+    proto.graph.node.append(onnx.helper.make_node("Compress", ["y", "above_flat"], ["found"]))
+    proto.graph.node.insert(
+        len(proto.graph.node) - 1, onnx.helper.make_node("Reshape", ["above", "flat"], ["above_flat"])
+    )
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.int64([-1]), "flat"))
+    proto.graph.output.append(onnx.helper.make_tensor_value_info("found", onnx.TensorProto.FLOAT, ["k"]))
+
+
+def _parts(proto: onnx.ModelProto) -> None:
+    """Adds the rows of the scores as a sequence."""
+    proto.graph.node.append(onnx.helper.make_node("SplitToSequence", ["y"], ["parts"]))
+    kind = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+    proto.graph.output.append(onnx.helper.make_value_info("parts", onnx.helper.make_sequence_type_proto(kind)))
+
+
+@pytest.mark.parametrize("add", [_found, _parts])
+@pytest.mark.parametrize("scheme", ["static_u8s8", "weight_int8"])
+def test_outputs_that_cannot_be_told_apart_by_distance_do_no_harm(tmp_path: Path, add: object, scheme: str) -> None:
+    proto = quantizing.network().to_proto()
+    add(proto)  # type: ignore[operator]
+    onnx.save(proto, tmp_path / "two.onnx")
+    report = sardonyx.quantize(tmp_path / "two.onnx", tmp_path / "q.onnx", data=labelled(), scheme=scheme, time=1)
+    assert report.ok
+    assert report.verdict in ("kept-float", "quantized")
+    assert any(candidate["loss"] is not None for candidate in report["candidates"])

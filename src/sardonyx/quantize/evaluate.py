@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,10 @@ from sardonyx.signature import Array, Arrays
 
 # A product of this kind at the end gives scores of classes, where nothing else says so.
 _SCORING = ("Softmax", "LogSoftmax", "Gemm", "MatMul", "Add", "ArgMax")
+
+
+# An output this much smaller than another, squared, does not decide how far answers are from float's.
+TINY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,9 @@ class Reference:
         return cls(kept, tuple(session.run_fitted(batch.inputs) for batch in kept))
 
     def take(self, examples: int) -> Reference:
-        """The first batches, as many as hold so many examples."""
-        count = math.ceil(examples / max(1, self.batches[0].examples))
+        """The first batches, as many as hold so many examples, or all."""
+        held = itertools.accumulate(batch.examples for batch in self.batches)
+        count = next((index for index, total in enumerate(held, 1) if total >= examples), len(self.batches))
         return Reference(self.batches[:count], self.outputs[:count])
 
     def answers(self, session: Session) -> list[Arrays]:
@@ -59,18 +65,19 @@ class Reference:
     def distance(self, found: Sequence[Arrays]) -> float:
         """How far such answers are from float's, relative to their size and squared; the worst output counts.
 
-        It tells candidates apart on a few examples, where a metric that counts hits does not.
+        It tells candidates apart on a few examples, where a metric that counts hits does not. Only outputs of floats are
+        looked at; one of another shape is infinitely far.
         """
-        errors: dict[str, float] = {}
-        sizes: dict[str, float] = {}
+        errors, sizes = defaultdict[str, float](float), defaultdict[str, float](float)
         for real, other in zip(self.outputs, found, strict=True):
-            for name, value in other.items():
-                if value.dtype.kind == "f":
-                    exact = real[name].astype(np.float64)
-                    errors[name] = errors.get(name, 0.0) + float(((value - exact) ** 2).sum())
-                    sizes[name] = sizes.get(name, 0.0) + float((exact**2).sum())
-        ratios = [error / max(sizes[name], 1e-30) for name, error in errors.items()]
-        return max(ratios, default=0.0) if all(np.isfinite(ratios)) else float("inf")
+            for name in _floats(real):
+                exact = real[name].astype(np.float64)
+                same = exact.shape == other[name].shape
+                errors[name] += float(((other[name] - exact) ** 2).sum()) if same else float("inf")
+                sizes[name] += float((exact**2).sum())
+        least = max([TINY * size for size in sizes.values()], default=0.0) or 1e-30
+        ratios = [error / max(sizes[name], least) for name, error in errors.items()]
+        return max(ratios, default=0.0) if np.isfinite(ratios).all() else float("inf")
 
 
 @dataclass(frozen=True)
@@ -145,8 +152,11 @@ def _kind(value: ir.Value) -> str:
 
 
 def _compared(outputs: Arrays) -> list[str]:
-    floats = [name for name, value in outputs.items() if getattr(value, "dtype", np.dtype(object)).kind == "f"]
-    return floats or list(outputs)
+    return _floats(outputs) or list(outputs)
+
+
+def _floats(outputs: Arrays) -> list[str]:
+    return [name for name, value in outputs.items() if getattr(value, "dtype", np.dtype(object)).kind == "f"]
 
 
 def _examples(value: Array) -> Array:

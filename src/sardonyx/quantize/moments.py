@@ -115,8 +115,7 @@ def _few(batches: Iterable[Batch]) -> Iterator[Batch]:
     seen = 0
     for batch in batches:
         yield batch
-        first = next(iter(batch.inputs.values()))
-        seen += len(first) if first.ndim else 1
+        seen += batch.examples
         if seen >= EXAMPLES:
             return
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,26 +19,30 @@ from sardonyx.quantize.subject import Variant
 from sardonyx.run.session import Settings, options
 from sardonyx.signature import Arrays
 
-RUNS = 30
+RUNS, RUNS_AT_LEAST = 30, 4
 # A node must be this much slower to be taken back: borders between integers and float cost too.
 MARGIN = 1.15
 
 
-def losers(model: Model, variant: Variant, feed: Arrays, settings: Settings) -> frozenset[str]:
-    """The products of the plan that take longer on integers than in float."""
+def losers(model: Model, variant: Variant, feed: Arrays, settings: Settings, *, end: float) -> frozenset[str]:
+    """The products of the plan that take longer on integers than in float. At `end` a few runs must do."""
     assert variant.plan is not None
-    before, after = node_times([model, variant.model], feed, settings)
+    before, after = node_times([model, variant.model], feed, settings, end=end)
     return frozenset(
         name for name in variant.plan.nodes if name in before and name in after and after[name] > MARGIN * before[name]
     )
 
 
-def node_times(models: Sequence[Model], feed: Arrays, settings: Settings) -> list[dict[str, float]]:
+def node_times(
+    models: Sequence[Model], feed: Arrays, settings: Settings, *, end: float = math.inf
+) -> list[dict[str, float]]:
     """Seconds of each node by its name, for each model, the fastest of a few runs. They run in turn: a machine that is slow
     for a second must not be slow for one of them."""
     with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
         sessions = [_profiled(model, Path(scratch) / str(index), settings) for index, model in enumerate(models)]
-        for _ in range(RUNS):
+        for index in range(RUNS):
+            if index >= RUNS_AT_LEAST and time.monotonic() > end:
+                break
             for session in sessions:
                 session.run(None, feed)
         profiles = [json.loads(Path(session.end_profiling()).read_text()) for session in sessions]

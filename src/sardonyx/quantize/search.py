@@ -143,15 +143,17 @@ class Search:
         return sorted(hopeful or fast, key=_speed, reverse=True)[:CHOSEN]
 
     def _better(self, item: Candidate, end: float) -> list[Candidate]:
-        """The candidate and better versions of it, the best one last."""
+        """The candidate and better versions of it."""
         found = [item]
         if self.auto_calibrator:
             now = time.monotonic()
             found += self._other_calibrator(item, now + (end - now) / 2)
-        found += self._only_paying(found[-1])
-        if self._is_close_to_the_budget(found[-1]):
+        if time.monotonic() < end:
+            found += self._only_paying(_last(found), end)
+        best = _last(found)
+        if self._is_close_to_the_budget(best):
             # The step that saves most gets its share even where everything before it took too long.
-            found += self._spared(found[-1], max(end, time.monotonic() + SPARING * self.seconds))
+            found += self._spared(best, max(end, time.monotonic() + SPARING * self.seconds))
         return found
 
     def _is_close_to_the_budget(self, item: Candidate) -> bool:
@@ -173,13 +175,13 @@ class Search:
     def _distance(self, variant: Variant) -> float:
         return sensitivity.distance(variant.model, self.screening.take(CLOSELY), self.subject.settings)
 
-    def _only_paying(self, item: Candidate) -> list[Candidate]:
+    def _only_paying(self, item: Candidate, end: float) -> list[Candidate]:
         """The plan without nodes that are not fused or are slower than in float."""
         variant = item.variant
         assert variant is not None
         assert variant.plan is not None
         float_only = unfused(variant.model, variant.plan.nodes)
-        names = float_only | losers(_own(variant).model, variant, self.feed, self.subject.settings)
+        names = float_only | losers(_own(variant).model, variant, self.feed, self.subject.settings, end=end)
         if not names or names >= variant.plan.nodes:
             return []
         reasons = {name: NOT_FUSED if name in float_only else SLOWER for name in names}
@@ -231,13 +233,19 @@ def _own(variant: Variant) -> Subject:
     return variant.subject
 
 
+def _last(found: Sequence[Candidate]) -> Candidate:
+    """The last one that runs."""
+    return [item for item in found if item.variant is not None][-1]
+
+
 def _rank(scheme: str) -> int:
     return int(getattr(registry.load(SCHEMES, scheme), "RANK", 99))
 
 
-def _worth(item: Candidate) -> tuple[int, float]:
-    """The faster first; of those that screening hardly tells apart, the one that comes closest to float."""
-    return round(math.log(max(_speed(item), 1e-3)) / math.log(ALIKE)), -item.distance
+def _worth(item: Candidate) -> tuple[int, float, float]:
+    """The faster first; of those that screening hardly tells apart, the one that comes closest to float or loses least."""
+    loss = item.score.loss if item.score is not None else 0.0
+    return round(math.log(max(_speed(item), 1e-3)) / math.log(ALIKE)), -item.distance, -loss
 
 
 def _speed(item: Candidate) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from sardonyx import progress
+from sardonyx.errors import RuntimeRefused
 from sardonyx.model import Model
 from sardonyx.quantize.evaluate import Judge, Reference
 from sardonyx.quantize.prepare import constant, is_weighted
@@ -48,12 +49,14 @@ def spared(
 
 
 def _fewest(good: Callable[[int], bool], most: int, end: float) -> int | None:
-    """Doubles the count until it is enough, then halves the gap."""
+    """Doubles the count until it is enough, then halves the gap. To spare all of them is no answer."""
     low, count = 0, 1
-    while not good(count):
+    while count < most and not good(count):
         low, count = count, count * 2
-        if count >= most or time.monotonic() > end:
+        if time.monotonic() > end:
             return None
+    if count >= most:
+        return None
     while count - low > 1 and time.monotonic() < end:
         middle = (low + count) // 2
         low, count = (low, middle) if good(middle) else (middle, count)
@@ -63,34 +66,43 @@ def _fewest(good: Callable[[int], bool], most: int, end: float) -> int | None:
 def ranked(subject: Subject, plan: Plan, calibrator: str, screening: Reference, end: float) -> list[frozenset[str]]:
     """The nodes of the plan, the most harmful first: each measured alone, or with its neighbours where time is short.
 
-    Where even that takes too long, they are ordered by the noise that their rounding adds, which is free and less true.
+    Where even that takes too long, they are ordered by the noise that their rounding adds, which is free and less true. It
+    also decides where measuring tells no difference, as for outputs that are no floats.
     """
     noise = local_noise(subject, plan, calibrator)
     names = list(noise)
+    by_noise = [frozenset([name]) for name in sorted(names, key=lambda name: -noise[name])]
     few = screening.take(PROBED)
     started = time.monotonic()
     share = PROBING * (end - started)
+    if share <= 0 or len(names) < 2:
+        return by_noise
 
     def harm(group: frozenset[str]) -> float:
         alone = Plan(group, plan.activation, plan.weight, plan.per_channel, plan.reduce_range)
         return distance(subject.built(alone, calibrator), few, subject.settings)
 
-    harm(frozenset(names[:1]))
-    together = max(1, math.ceil((time.monotonic() - started) * len(names) / max(share, 1e-9)))
-    if together > TOGETHER:
-        return [frozenset([name]) for name in sorted(names, key=lambda name: -noise[name])]
+    harm(by_noise[0])
+    together = max(1, math.ceil((time.monotonic() - started) * len(names) / share))
+    if together > min(TOGETHER, len(names) - 1):
+        return by_noise
     groups = [frozenset(names[at : at + together]) for at in range(0, len(names), together)]
-    measured = {}
+    found: dict[frozenset[str], tuple[float, float]] = {}
     with progress.task("sensitivity", total=len(groups)) as advance:
         for group in groups:
-            measured[group] = harm(group)
+            if time.monotonic() > end:  # some measured and some not would be two different scales
+                return by_noise
+            found[group] = harm(group), sum(noise[name] for name in group)
             advance(1, f"sensitivity of {min(group)}")
-    return sorted(groups, key=lambda group: -measured[group])
+    return sorted(groups, key=found.__getitem__, reverse=True)
 
 
 def distance(model: Model, reference: Reference, settings: Settings) -> float:
-    """How far the model's outputs are from float's."""
-    return reference.distance(reference.answers(Session(model, settings)))
+    """How far the model's outputs are from float's; infinitely, if it does not run."""
+    try:
+        return reference.distance(reference.answers(Session(model, settings)))
+    except RuntimeRefused:
+        return float("inf")
 
 
 def local_noise(subject: Subject, plan: Plan, calibrator: str) -> dict[str, float]:
