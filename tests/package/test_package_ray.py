@@ -107,7 +107,7 @@ def test_rays_own_command_serves_the_folder(folder: Path, tmp_path: Path) -> Non
         [Path(sys.executable).with_name("serve"), "run", "config.yaml"],
         cwd=folder, env={**os.environ, **variables}, stdout=output, stderr=output,
     ) as server:  # fmt: skip
-        timer = threading.Timer(200, server.kill)  # so that a hang is a failure and not the end of the suite
+        timer = threading.Timer(280, server.kill)  # so that a hang is a failure and not the end of the suite
         timer.start()
         try:
             x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)

@@ -9,6 +9,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,12 @@ def test_a_model_on_ray_answers_as_the_model_does_until_it_is_told_to_stop(tmp_p
         stderr=subprocess.PIPE,
         text=True,
     ) as server:
-        timer = threading.Timer(200, server.kill)  # so that a hang is a failure and not the end of the suite
+        timer = threading.Timer(280, server.kill)  # so that a hang is a failure and not the end of the suite
         timer.start()
         try:
             assert server.stderr is not None
-            said = next((line for line in server.stderr if line.startswith("serving on")), "")
-            assert f"http://127.0.0.1:{port} with Ray" in said
+            said = _until("serving on", server.stderr)
+            assert f"http://127.0.0.1:{port} with Ray" in said[-1], "".join(said)
             _ask(port, path)
         finally:
             server.send_signal(signal.SIGTERM)
@@ -53,6 +54,16 @@ def test_a_model_on_ray_answers_as_the_model_does_until_it_is_told_to_stop(tmp_p
     assert server.returncode == 0, errors
     assert '"verdict": "stopped"' in output
     assert "Traceback" not in errors
+
+
+def _until(beginning: str, lines: Iterable[str]) -> list[str]:
+    """The lines as far as one that begins so, or all of them: the reason is among them."""
+    said = [""]
+    for line in lines:
+        said.append(line)
+        if line.startswith(beginning):
+            break
+    return said
 
 
 def _ask(port: int, path: Path) -> None:
