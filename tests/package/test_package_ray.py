@@ -18,6 +18,7 @@ import serving
 from sardonyx import registry
 from sardonyx.package import ray
 from sardonyx.run.session import Session
+from sardonyx.serve import ray_serve
 from sardonyx.serve.client import Client
 
 
@@ -98,9 +99,8 @@ def test_rays_own_command_serves_the_folder(folder: Path, tmp_path: Path) -> Non
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["http_options"]["port"] = port
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    # A busy machine starts the proxy more slowly than Ray waits by default.
-    variables = {"RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "PYTHONWARNINGS": "ignore"}
-    variables |= dict(word.split("=") for word in ray.FLAGS.split())
+    variables = {"PYTHONWARNINGS": "ignore", **dict(word.split("=") for word in ray.FLAGS.split())}
+    assert ray_serve.SETTINGS.items() <= variables.items()
     variables |= {"RAY_ADDRESS": "local"}  # and no cluster that another test has started
     said = tmp_path / "said"
     with said.open("w") as output, subprocess.Popen(

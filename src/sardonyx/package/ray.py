@@ -12,7 +12,11 @@ from sardonyx.report import Finding
 
 REQUIRES = "package"
 TAKES: set[str] = set()
-FLAGS = "RAY_SERVE_ENABLE_HA_PROXY=1 RAY_SERVE_THROUGHPUT_OPTIMIZED=1 RAY_USAGE_STATS_ENABLED=0"
+# The settings of serve/ray_serve.py, and no reports of usage.
+FLAGS = (
+    "RAY_SERVE_ENABLE_HA_PROXY=1 RAY_SERVE_THROUGHPUT_OPTIMIZED=1 RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=60"
+    " RAY_USAGE_STATS_ENABLED=0"
+)
 STEPS = (
     "pip install 'sardonyx[ray,serve]' on every node",
     f"cd {{folder}} && {FLAGS} serve run config.yaml",
@@ -36,7 +40,7 @@ Every node needs `pip install 'sardonyx[ray,serve]'` and this folder under the s
     {flags} serve run config.yaml
     curl http://127.0.0.1:8000/v2/models/{name}
 
-On a cluster, give the three variables to `ray start` on every node, set `host` in config.yaml to 0.0.0.0, and use
+On a cluster, give these variables to `ray start` on every node, set `host` in config.yaml to 0.0.0.0, and use
 `serve deploy config.yaml`. `num_replicas` in config.yaml says how many replicas there are. For more threads in each, raise
 `threads` in app.py and `num_cpus` in config.yaml together.
 """

@@ -21,10 +21,12 @@ from sardonyx.serve import repository
 from sardonyx.serve.options import Options
 from sardonyx.serve.server import bound
 
-# Without these two, requests go through a Python proxy, at a fraction of the rate. Ray reads them when it is imported.
-FAST = {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
-# On a busy machine the proxy takes longer to start than the five seconds that Ray gives it before it begins again.
-_PATIENT = {"RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60"}
+# Ray reads these when it is imported. Without the first two, requests go through a Python proxy, at a fraction of the rate;
+# without the third, a proxy that a busy machine does not start in five seconds is begun again and again.
+SETTINGS = {
+    "RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+}  # fmt: skip
 # A replica that is told to go waits this long for the proxies of other nodes to hear of it. Here there is one node.
 _ONE_NODE = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "1"}
 NAME = "sardonyx"
@@ -35,7 +37,7 @@ def application(source: str | Path, *, replicas: int = 1, threads: int = 1, **op
 
     Every node must find the source under the same path.
     """
-    set_environment(FAST)
+    set_environment(SETTINGS)
     from ray import serve
 
     from sardonyx.serve.asgi import Application
@@ -54,7 +56,7 @@ def application(source: str | Path, *, replicas: int = 1, threads: int = 1, **op
 def serve_on_ray(options: Options) -> Report:
     """Serves until SIGTERM or SIGINT: on the cluster of RAY_ADDRESS, or on one that is started here and ends with it."""
     _refuse_what_ray_does_not(options)
-    environment = FAST | _PATIENT | ({} if "RAY_ADDRESS" in os.environ else _ONE_NODE)
+    environment = SETTINGS if "RAY_ADDRESS" in os.environ else SETTINGS | _ONE_NODE
     set_environment(environment)
     _must_load(options)
     port = _free(options.host, options.port)
