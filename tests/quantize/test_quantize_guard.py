@@ -287,10 +287,9 @@ def test_noise_decides_where_no_output_is_a_float(lopsided: tuple[Subject, Plan,
 
 
 def test_sparing_every_node_is_no_answer(lopsided: tuple[Subject, Plan, Reference]) -> None:
-    work, plan, reference = lopsided
+    work, _, reference = lopsided
     only = Plan(frozenset(["product1"]), reduce_range=True)
     assert sensitivity.spared(work, only, "minmax", JUDGE, reference, end=time.monotonic() + 60) is None
-    assert len(plan.nodes) > 1
 
 
 def test_neighbours_are_measured_together_where_time_is_short(

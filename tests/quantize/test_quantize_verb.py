@@ -242,12 +242,10 @@ def test_a_real_forest_is_kept_with_the_reason(tmp_path: Path) -> None:
 def _found(proto: onnx.ModelProto) -> None:
     """Adds the scores above a half, of which there are more or fewer as rounding has it."""
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(0.5), "half"))
-    proto.graph.node.append(onnx.helper.make_node("Greater", ["y", "half"], ["above"]))
-    proto.graph.node.append(onnx.helper.make_node("Compress", ["y", "above_flat"], ["found"]))
-    proto.graph.node.insert(
-        len(proto.graph.node) - 1, onnx.helper.make_node("Reshape", ["above", "flat"], ["above_flat"])
-    )
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.int64([-1]), "flat"))
+    proto.graph.node.append(onnx.helper.make_node("Greater", ["y", "half"], ["above"]))
+    proto.graph.node.append(onnx.helper.make_node("Reshape", ["above", "flat"], ["each"]))
+    proto.graph.node.append(onnx.helper.make_node("Compress", ["y", "each"], ["found"]))
     proto.graph.output.append(onnx.helper.make_tensor_value_info("found", onnx.TensorProto.FLOAT, ["k"]))
 
 

@@ -18,8 +18,6 @@ from sardonyx.signature import Array, Arrays
 
 # A product of this kind at the end gives scores of classes, where nothing else says so.
 _SCORING = ("Softmax", "LogSoftmax", "Gemm", "MatMul", "Add", "ArgMax")
-
-
 # An output this much smaller than another, squared, does not decide how far answers are from float's.
 TINY = 1e-6
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import numpy as np
 import onnx_ir as ir
@@ -78,6 +79,7 @@ def ranked(subject: Subject, plan: Plan, calibrator: str, screening: Reference, 
     if share <= 0 or len(names) < 2:
         return by_noise
 
+    @cache
     def harm(group: frozenset[str]) -> float:
         alone = Plan(group, plan.activation, plan.weight, plan.per_channel, plan.reduce_range)
         return distance(subject.built(alone, calibrator), few, subject.settings)
