@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
+from sardonyx.agreement import Tolerance, judge
 from sardonyx.compare.floor import floor_of, unit_roundoff
 from sardonyx.compare.flow import Flow
-from sardonyx.compare.judge import Tolerance, judge
 from sardonyx.compare.noise import SAFETY, Meter, fixed, larger, measure, moved, settle, shaken
 from sardonyx.compare.partial import Trace
 from sardonyx.model import Model

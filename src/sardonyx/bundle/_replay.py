@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sardonyx.agreement import Judgement, Tolerance, flatten, judge
 from sardonyx.bundle.contents import GOLDEN, MODEL
 from sardonyx.bundle.golden import Case, Golden, load
 from sardonyx.bundle.marks import first_change
-from sardonyx.compare.judge import Judgement, Tolerance, flatten, judge
 from sardonyx.errors import SardonyxError
 from sardonyx.model import Model
 from sardonyx.run.session import Session

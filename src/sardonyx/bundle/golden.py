@@ -43,8 +43,8 @@ def keep_cases(
     model: Path, target: Path, *, data: Any = None, cases: int = CASES, batch: int = BATCH, memory: int = 1 << 30
 ) -> Report:
     """Runs the model on the first batches of the data, or on generated inputs, and writes what verify replays."""
+    from sardonyx.agreement import flatten
     from sardonyx.bundle.marks import mark_tensors
-    from sardonyx.compare.judge import flatten
     from sardonyx.compare.noise import measure
     from sardonyx.model import Model
     from sardonyx.run.session import Session

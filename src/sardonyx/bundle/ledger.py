@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.agreement import flatten, is_float, wide
 from sardonyx.bundle.marks import chunks
 from sardonyx.compare.align import align
 from sardonyx.compare.flow import Flow
-from sardonyx.compare.judge import flatten, is_float, wide
 from sardonyx.compare.noise import wide_bytes
 from sardonyx.compare.partial import Trace, assemble, execute
 from sardonyx.compare.widen import NARROW, widen

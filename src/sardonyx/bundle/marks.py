@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.agreement import is_float, wide
 from sardonyx.compare.floor import floor_of
 from sardonyx.compare.flow import Flow
-from sardonyx.compare.judge import is_float, wide
 from sardonyx.compare.look import again
 from sardonyx.compare.noise import SAFETY, wide_bytes
 from sardonyx.compare.partial import Trace

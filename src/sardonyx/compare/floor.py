@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.compare.judge import CHUNK, wide
+from sardonyx.agreement import CHUNK, wide
 from sardonyx.signature import Array
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sardonyx.agreement import OutputVerdict
 from sardonyx.compare.align import Alignment, align, source_of
 from sardonyx.compare.difference import explain
 from sardonyx.compare.flow import Flow, Step
-from sardonyx.compare.judge import OutputVerdict
 from sardonyx.compare.look import Both
 from sardonyx.compare.partial import Trace
 from sardonyx.compare.region import match_values, odd_one_out, steps_between

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.compare.judge import EXACT, OutputVerdict, Tolerance, is_float, judge
+from sardonyx.agreement import EXACT, OutputVerdict, Tolerance, is_float, judge
 from sardonyx.compare.noise import shaken, tolerance_of, wide_bytes
 from sardonyx.compare.partial import Trace, assemble, execute
 from sardonyx.compare.widen import NARROW, widen

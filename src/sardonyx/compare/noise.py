@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sardonyx.agreement import EXACT, Tolerance, flatten, is_float, judge
 from sardonyx.compare.floor import Floor, floor_of
 from sardonyx.compare.flow import Flow
-from sardonyx.compare.judge import EXACT, Tolerance, flatten, is_float, judge
 from sardonyx.compare.partial import Trace, assemble, open_session, run_session
 from sardonyx.compare.widen import NARROW, widen
 from sardonyx.errors import InputError, RuntimeRefused

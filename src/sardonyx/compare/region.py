@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from sardonyx.agreement import Tolerance, is_float, judge
 from sardonyx.compare.align import attribute_bytes, weight_digest
 from sardonyx.compare.floor import floor_of
 from sardonyx.compare.flow import Flow, Step
-from sardonyx.compare.judge import Tolerance, is_float, judge
 from sardonyx.compare.look import COPIES, Both
 from sardonyx.errors import RuntimeRefused
 from sardonyx.signature import Array

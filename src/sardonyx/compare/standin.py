@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sardonyx.agreement import Tolerance, judge
 from sardonyx.compare.cases import Case
-from sardonyx.compare.judge import Tolerance, judge
 from sardonyx.compare.sides import OnnxSide
 from sardonyx.errors import InputError, RuntimeRefused
 from sardonyx.model import Model

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, flatten, judge
 from sardonyx.compare.cases import Case, chunks
 from sardonyx.compare.flow import Flow
-from sardonyx.compare.judge import Judgement, OutputVerdict, Tolerance, flatten, judge
 from sardonyx.compare.localize import Divergence, localize
 from sardonyx.compare.noise import Noise, fixed, larger, measure, settle
 from sardonyx.compare.sides import (

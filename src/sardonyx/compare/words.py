@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from sardonyx.compare.judge import Judgement
+from sardonyx.agreement import Judgement
 from sardonyx.compare.localize import Divergence
 from sardonyx.report import Finding, Report, Table
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.agreement import Judgement, Tolerance, judge
 from sardonyx.compare import noise
-from sardonyx.compare.judge import Judgement, Tolerance, judge
 from sardonyx.compare.noise import Noise
 from sardonyx.convert import repairs, rounding
 from sardonyx.convert.candidate import Candidate, fixed_dimensions, prepare

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx import progress
+from sardonyx.agreement import Judgement, OutputVerdict, judge
 from sardonyx.compare.cases import Case, generated
-from sardonyx.compare.judge import Judgement, OutputVerdict, judge
 from sardonyx.compare.noise import DOUBTFUL, Noise, measure
 from sardonyx.compare.sides import OnnxSide
 from sardonyx.errors import BadData, SourceFailed

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sardonyx.compare.judge import Tolerance, judge
+from sardonyx.agreement import Tolerance, judge
 from sardonyx.errors import BrokenModel
 from sardonyx.serve.engine import Served
 from sardonyx.signature import Array

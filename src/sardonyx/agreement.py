@@ -1,4 +1,4 @@
-"""Arrays against arrays: `equal`, `rounding` or `mismatch` for every output."""
+"""The one place that decides whether two answers are the same: `equal`, `rounding` or `mismatch` for every output."""
 
 from __future__ import annotations
 

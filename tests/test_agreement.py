@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from sardonyx.compare.judge import Judgement, OutputVerdict, Tolerance, flatten, judge, worst
+from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, flatten, judge, worst
 
 LOOSE = Tolerance(absolute=1e-3)
 
