@@ -100,8 +100,8 @@ CASES: dict[str, Case] = {
     ),
     "convert": Case(
         good=("good.onnx", "-o", "{out}"),
-        verdicts={"converted"},
-        fields={"route", "path", "opset", "ir_version", "inputs", "outputs", "candidates", "repairs"},
+        verdicts={"agrees"},
+        fields={"route", "path", "opset", "ir_version", "inputs", "outputs", "candidates", "repairs", "unreached"},
         bad={
             ("gone.onnx", "-o", "{out}"): "not-found",
             ("tree.pkl", "-o", "{out}"): "untrusted",
