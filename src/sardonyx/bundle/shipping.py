@@ -85,9 +85,10 @@ def without_place(report: Report, folder: Path) -> Report:
         return [bare(item) for item in value] if isinstance(value, list | tuple) else value
 
     tables = tuple(replace(table, rows=tuple(map(tuple, bare(table.rows)))) for table in report.tables)
-    findings = None if report.findings is None else tuple(
-        replace(item, where=bare(item.where), message=bare(item.message), hint=bare(item.hint)) for item in report.findings
-    )  # fmt: skip
+    findings = tuple(
+        replace(item, where=bare(item.where), message=bare(item.message), hint=bare(item.hint))
+        for item in report.findings
+    )
     fields = bare(dict(report.fields))
     return replace(report, fields=fields, summary=bare(report.summary), tables=tables, findings=findings, artifacts={})
 
