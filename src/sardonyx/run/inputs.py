@@ -12,8 +12,8 @@ import numpy as np
 
 from sardonyx import arrays, images
 from sardonyx.arrays import NAMELESS
+from sardonyx.dataset import LABEL
 from sardonyx.errors import BadData, NotFound, UsageError
-from sardonyx.samples import LABEL
 from sardonyx.signature import Array, Arrays, Signature, TensorSpec, parse_type
 
 _NUMBERS = (bool, int, float, np.generic)

@@ -11,9 +11,10 @@ import numpy as np
 
 from sardonyx import arrays
 from sardonyx.arrays import Rows
+from sardonyx.dataset import named
 from sardonyx.errors import BadData, SardonyxError
 from sardonyx.run.session import Session
-from sardonyx.samples import named, repeats
+from sardonyx.samples import repeats
 from sardonyx.signature import Arrays, Signature
 
 PART_ROWS = 256
@@ -52,7 +53,7 @@ def cut_files(session: Session, sources: list[Path]) -> tuple[list[Part], bool]:
 
 def open_inputs(source: Path, signature: Signature) -> Opened:
     """The inputs that are cut into rows, and those that go into every part whole. Their first rows must fit the model."""
-    inputs, _ = named(arrays.open_arrays(source), signature)
+    inputs = named(arrays.open_arrays(source), signature).inputs
     specs = {spec.name: spec for spec in signature.inputs}
     rows = {name: held for name, held in inputs.items() if held.shape and not repeats(specs.get(name), held.shape)}
     whole = {name: np.asarray(held[...]) for name, held in inputs.items() if name not in rows}

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from sardonyx import progress
+from sardonyx.dataset import LABEL
 from sardonyx.errors import BadData
-from sardonyx.samples import LABEL, Batch, Samples
+from sardonyx.samples import Batch, Samples
 from sardonyx.signature import Array, Arrays
 from sardonyx.training.feeding import check_classes, fitted, input_signature, signature
 from sardonyx.training.manifest import Label, Manifest
