@@ -120,8 +120,8 @@ def test_too_many_and_too_few_columns_are_listed_with_the_reason(table: Any) -> 
 def test_an_input_that_no_column_can_fill_is_named(table: Any) -> None:
     signature = Signature.parse(["ids=int64[batch,8]", "mask=int64[batch,8]"])
     message = refusal(table("a,b\n1,2\n"), signature).message
-    assert "ids: no column is called so" in message
-    assert "mask: no column is called so" in message
+    assert "ids: missing (ids=int64[batch,8])" in message
+    assert "mask: missing" in message
 
 
 def test_columns_of_the_wrong_kind_are_named_with_their_row(table: Any) -> None:

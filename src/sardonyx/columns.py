@@ -31,7 +31,10 @@ KEY = "sardonyx.columns"
 
 @dataclass
 class Assignment:
-    """The arrays by input in the frame's own precision, the columns of each, and what is wrong, in words."""
+    """The arrays by input in the frame's own precision, the columns of each, and what is wrong, in words.
+
+    An input that no column is there for is in none of these.
+    """
 
     inputs: dict[str, Array] = field(default_factory=dict)
     taken: dict[str, list[str]] = field(default_factory=dict)
@@ -123,7 +126,6 @@ def _fill_row(
     text = spec.dtype == "string"
     rivals = [other.name for other in open_inputs if (other.dtype == "string") == text]
     if len(rivals) > 1 or (spec.shape is not None and len(spec.shape) not in (1, 2)):
-        found.problems.append(f"{spec.name}: no column is called so")
         return
     wanted = order or spec.columns
     missing = [name for name in wanted if name not in frame]

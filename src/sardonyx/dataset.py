@@ -42,7 +42,10 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Named:
-    """Rows by input, the labels, what is wrong, the columns that went into each input, and the names that are left over."""
+    """Rows by input, the labels, what is wrong, the columns that went into each input, and the names that are left over.
+
+    An input that nothing is there for is in none of these; a table that lacks some is no problem of its own.
+    """
 
     inputs: dict[str, Rows]
     label: Rows | None

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import sardonyx
+from bundling import by_hand
 from sardonyx import cli
-from sardonyx.errors import OutputError, RuntimeRefused, UsageError
+from sardonyx.errors import BrokenModel, InputError, OutputError, RuntimeRefused, UsageError
 from sardonyx.model import Model
 
 Command = Callable[..., tuple[int, str, str]]
@@ -55,6 +56,28 @@ def test_arrays_go_in_and_come_out(model: Path) -> None:
 
 def test_a_model_in_memory_runs_too() -> None:
     assert sardonyx.run(Model.from_text(SOFT), {"sr": 1}).artifacts["outputs"]["y"].shape == (1, 3)
+
+
+def test_a_bundle_stands_for_its_model(tmp_path: Path, command: Command) -> None:
+    by_hand(tmp_path / "bundle", Model.from_text(SOFT))
+    assert sardonyx.run(tmp_path / "bundle", {"sr": 1}).artifacts["outputs"]["y"].shape == (1, 3)
+    code, stdout, _ = command("bundle", "--input", "sr=1", "--json")
+    assert (code, json.loads(stdout)["verdict"]) == (0, "ok")
+    (tmp_path / "bundle" / "model.onnx").write_bytes(b"another model")
+    with pytest.raises(BrokenModel, match="not the file that the bundle was made with"):
+        sardonyx.run(tmp_path / "bundle")
+    (tmp_path / "bundle" / "bundle.json").write_text("{}")
+    with pytest.raises(InputError, match="not the record of a bundle"):
+        sardonyx.run(tmp_path / "bundle")
+
+
+def test_a_table_goes_in_and_a_label_needs_data(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b,c,y\n0,0,0,1\n")
+    report = sardonyx.run(model, {"sr": 5}, data=tmp_path / "rows.csv", label="y")
+    assert report["inputs"][0]["origin"] == f"{tmp_path / 'rows.csv'}: columns a, b, c"
+    assert np.allclose(report.artifacts["outputs"]["a/soft:0"], 1 / 3)
+    with pytest.raises(UsageError, match="there is no data"):
+        sardonyx.run(model, label="y")
 
 
 def test_a_model_without_inputs_runs() -> None:

@@ -22,11 +22,11 @@ from sardonyx.report import Report, plain
 AS_ASKED = "left out, as asked"
 
 
-def ship_source(source: Any, output: Path, *, data: Any, settings: Settings) -> Report:
+def ship_source(source: Any, output: Path, *, data: Any, settings: Settings, label: str | None = None) -> Report:
     """Runs the stages in a folder beside `output`, which it replaces only when all of them end well."""
     output = files.check_folder(output, known_by=RECORD)
     with at_work(output.absolute()) as work:
-        job = Job(source, work.made, data, settings)
+        job = Job(source, work.made, data, settings, label)
         taken, stages = _run_stages(job, work)
         report = report_of(job, output, stages, taken)
         if not report.ok:
