@@ -54,6 +54,7 @@ CORE_LIBRARIES = {"numpy", "onnx", "onnx_ir", "google"}
 CORE_LAZILY = {
     "report.py": {"rich"},
     "arrays.py": {"safetensors"},
+    "data_frame.py": {"pyarrow"},
     "images.py": {"PIL"},
 }
 

@@ -40,19 +40,27 @@ class Golden:
 
 
 def keep_cases(
-    model: Path, target: Path, *, data: Any = None, cases: int = CASES, batch: int = BATCH, memory: int = 1 << 30
+    model: Path,
+    target: Path,
+    *,
+    data: Any = None,
+    label: str | None = None,
+    cases: int = CASES,
+    batch: int = BATCH,
+    memory: int = 1 << 30,
 ) -> Report:
     """Runs the model on the first batches of the data, or on generated inputs, and writes what verify replays."""
     from sardonyx.agreement import flatten
     from sardonyx.bundle.marks import mark_tensors
     from sardonyx.compare.noise import measure
+    from sardonyx.dataset import Dataset
     from sardonyx.model import Model
     from sardonyx.run.session import Session
 
     if cases < 1 or batch < 1:
         raise UsageError("there must be at least one golden case of one example", hint="give 1 or more")
     session = Session(model)
-    inputs = _inputs(session.signature, data, cases, batch)
+    inputs = _inputs(session.signature, Dataset.of(data, label, ignored=True), cases, batch)
     answers = [session(item) for item in inputs]
     with task("measuring the noise floor"):
         noise = measure(Model.load(model), inputs, [list(answer.values()) for answer in answers], memory=memory)

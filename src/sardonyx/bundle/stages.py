@@ -35,11 +35,15 @@ class Job:
     folder: Path
     data: Any
     settings: Settings
+    label: str | None = None
 
     def options(self, stage: str) -> dict[str, Any]:
-        """The stage's keywords; those that read data get that of the whole job unless they name their own."""
+        """The stage's keywords; those that read data get that of the whole job, and its label, unless they name their own."""
         given = self.settings.of(stage)
-        return {"data": self.data, **given} if stage in _WITH_DATA else given
+        if stage not in _WITH_DATA:
+            return given
+        shared = {} if self.label is None or "data" in given else {"label": self.label}
+        return {"data": self.data, **shared, **given}
 
     @cached_property
     def opening(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sardonyx.convert.training import in_evaluation
 from sardonyx.errors import SourceFailed
 from sardonyx.falsify.graph_goals import GraphGoals
 from sardonyx.model import Model
-from sardonyx.signature import Arrays
+from sardonyx.signature import Array, Arrays
 from sardonyx.sources import Exported, Failure, Original, Outputs, Source
 
 # A graph with more bytes of weights is not written a second time to watch its conditions.
@@ -47,7 +47,7 @@ class Contender:
         self._stack = ExitStack()
         self._folder, self._timeout = folder, timeout
         self._goals: GraphGoals | None = None
-        self._inputs = [spec.name for spec in model.signature.inputs]
+        self._inputs = {spec.name: spec.dtype for spec in model.signature.inputs}
         self.path = (in_evaluation(model) if training else model).save(folder / f"{exported.route}.candidate.onnx")
         self._session = self._stack.enter_context(Original(Source("onnx", "onnx", path=self.path), timeout=timeout))
 
@@ -70,7 +70,7 @@ class Contender:
 
     def predict(self, batches: Sequence[Arrays]) -> list[Outputs | Failure]:
         """The export's answers; inputs that the exporter froze are left out."""
-        given = [{name: batch[name] for name in self._inputs} for batch in batches]
+        given = [{name: _typed(batch[name], dtype) for name, dtype in self._inputs.items()} for batch in batches]
         try:
             return self._session.predict(given)
         except SourceFailed as error:  # onnxruntime died of one of them
@@ -86,3 +86,8 @@ class Contender:
 
     def close(self) -> None:
         self._stack.close()
+
+
+def _typed(array: Array, dtype: str) -> Array:
+    """The array as a user would cast it for the export: an original may be asked with more precision than the export takes."""
+    return array.astype(dtype) if array.dtype.kind == "f" and dtype in ("float32", "float64") else array

@@ -21,7 +21,7 @@ from sardonyx.convert.spent import Spent
 from sardonyx.errors import SourceFailed, UsageError
 from sardonyx.falsify import Answered, Budget, Hints, Probe, Search
 from sardonyx.report import Report
-from sardonyx.samples import Samples
+from sardonyx.samples import probes_of
 from sardonyx.signature import Arrays
 from sardonyx.sources import Exported, Failure, Original, Source, Trial, recognise
 
@@ -30,6 +30,8 @@ DEFAULT_OPSET = 18
 AT_ONCE = 2
 # Batches of the user's data that are asked.
 DATA_BATCHES = 32
+# Sources that take a float64 where the export takes a float32, and answer it as it is.
+PRECISE = frozenset(("sklearn", "boosting"))
 
 
 @dataclass
@@ -106,7 +108,10 @@ def run_tournament(
             settled.example, Hints.of(description), seed=seed, budget=budget,
         )  # fmt: skip
         spent = Spent()
-        extra = [*_user_probes(data, label, settled), *_landmark_probes(settled, description, seed)]
+        extra = [
+            *_user_probes(data, label, settled, recognised, description),
+            *_landmark_probes(settled, description, seed),
+        ]
         race = _compete(original, evaluation, seeker, extra, routes, settled, Path(scratch), options, spent)
         try:
             with spent.on("ranking"):
@@ -166,12 +171,17 @@ def _explore(original: Original, batches: Sequence[Arrays], limit: float) -> lis
     return original.explore(batches, limit=limit or None)
 
 
-def _user_probes(data: Any, label: str | None, inputs: Inputs) -> list[Probe]:
-    """The first batches of the user's own data."""
+def _user_probes(
+    data: Any, label: str | None, inputs: Inputs, source: Source, description: Mapping[str, Any]
+) -> list[Probe]:
+    """The first batches of the user's own data, for an estimator in the precision that they have."""
     if data is None:
         return []
-    batches = Samples.open(data, inputs.signature).take(DATA_BATCHES)
-    return [Probe(f"the data, batch {index}", batch.inputs) for index, batch in enumerate(batches)]
+    columns = description.get("columns") or ()
+    batches = probes_of(data, inputs.signature, limit=DATA_BATCHES, label=label, columns=columns)
+    if source.plugin not in PRECISE:
+        batches = [inputs.signature.fit(batch) for batch in batches]
+    return [Probe(f"the data, batch {index}", batch) for index, batch in enumerate(batches)]
 
 
 def _landmark_probes(inputs: Inputs, description: Mapping[str, Any], seed: int) -> list[Probe]:
