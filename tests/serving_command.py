@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from serving import PATIENCE
+
 
 @dataclass
 class Command:
@@ -23,7 +25,7 @@ class Command:
     port: int = 0
 
     def predict(self) -> dict[str, object]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("POST", "/predict", "[1, 2, 3, 4]")
             return dict(json.loads(connection.getresponse().read()))
