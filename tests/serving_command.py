@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,12 @@ class Command:
             return dict(json.loads(connection.getresponse().read()))
         finally:
             connection.close()
+
+    def waiting(self) -> int:
+        """How many requests lie in the queues, by the server's metrics."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE) as answer:
+            found = re.findall(rb"^nv_inference_pending_request_count{.*} ([\d.]+)$", answer.read(), re.MULTILINE)
+        return int(sum(map(float, found)))
 
     def stop(self) -> tuple[int, dict[str, object]]:
         """The exit code and the JSON on stdout, after SIGTERM."""

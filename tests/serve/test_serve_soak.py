@@ -136,7 +136,6 @@ def test_at_twice_the_capacity_memory_stays_and_everyone_is_answered_or_refused(
     assert statistics.median(memory[-quarter:]) < 1.05 * statistics.median(memory[quarter : 2 * quarter])
 
 
-@pytest.mark.timeout(900)
 def test_workers_killed_under_load_give_no_wrong_answer_and_others_go_on(tmp_path: Path) -> None:
     save(tmp_path / "model" / "1" / "model.onnx", 2.0)
     done, wrong, moments = threading.Event(), [], []
