@@ -111,7 +111,6 @@ def test_the_published_int8_twin_confirms_the_network(load: Load) -> None:
     assert cosines.min() > 0.97  # what 8 bits leave; an error in the network would leave nothing
 
 
-@pytest.mark.timeout(900)
 def test_a_detector_is_trained_converted_quantised_and_compared(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
