@@ -52,7 +52,9 @@ ALLOWED: dict[str, set[str]] = {
 CORE_LIBRARIES = {"numpy", "onnx", "onnx_ir", "google"}
 CORE_LAZILY = {
     "report.py": {"rich"},
+    "agreement.py": {"ml_dtypes"},
     "arrays.py": {"safetensors"},
+    "golden.py": {"safetensors"},
     "images.py": {"PIL"},
 }
 
