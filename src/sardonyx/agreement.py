@@ -264,3 +264,45 @@ def _mismatch(name: str, note: str) -> OutputVerdict:
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
+
+
+# Roundings of the largest value that are allowed where no noise floor was measured. Real models of a hundred layers differ by
+# up to 4 of them between a batch and single runs, and by up to 120 between two orders of the same graph.
+ROUNDINGS = 1024
+
+
+def for_rounding(reference: Sequence[Any]) -> list[Tolerance]:
+    """The tolerance of every flattened output where no noise floor was measured: 1024 roundings of its largest value.
+
+    In float16 and smaller types this would be half of the value, so there half of the digits must agree: the square root of
+    the unit roundoff. An output in float64 is often made of float32 numbers, so it counts as one.
+    """
+    found = []
+    for _, array in flatten(reference):
+        if not is_float(array.dtype):
+            found.append(EXACT)
+            continue
+        unit = max(unit_roundoff(array.dtype), unit_roundoff(np.dtype(np.float32)))
+        found.append(_share_of(array, min(ROUNDINGS * unit, unit**0.5)))
+    return found
+
+
+def for_share(reference: Sequence[Any], share: float) -> list[Tolerance]:
+    """The tolerance of every flattened output that allows this share of its largest value, and rounding besides."""
+    arrays = [array for _, array in flatten(reference)]
+    asked = [_share_of(array, share) if is_float(array.dtype) else EXACT for array in arrays]
+    return [Tolerance(one.absolute + two.absolute) for one, two in zip(asked, for_rounding(reference), strict=True)]
+
+
+def unit_roundoff(dtype: np.dtype[Any]) -> float:
+    """Half the gap between 1 and the next number of a float type."""
+    if dtype.kind in "fc":
+        return float(np.finfo(dtype).eps) / 2
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps) / 2
+
+
+def _share_of(array: Array, share: float) -> Tolerance:
+    values = np.abs(wide(array))
+    return Tolerance(share * float(np.max(values, initial=0.0, where=np.isfinite(values))))

@@ -53,8 +53,10 @@ ALLOWED: dict[str, set[str]] = {
 CORE_LIBRARIES = {"numpy", "onnx", "onnx_ir", "google"}
 CORE_LAZILY = {
     "report.py": {"rich"},
+    "agreement.py": {"ml_dtypes"},
     "arrays.py": {"safetensors"},
     "data_frame.py": {"pyarrow"},
+    "golden.py": {"safetensors"},
     "images.py": {"PIL"},
 }
 

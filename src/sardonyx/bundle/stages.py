@@ -11,11 +11,12 @@ from typing import Any
 import sardonyx
 from sardonyx import files, history, machine
 from sardonyx.bundle import fingerprint
-from sardonyx.bundle.contents import FLOAT, GOLDEN, MODEL, OPTIMIZED
-from sardonyx.bundle.golden import keep_cases, load
+from sardonyx.bundle.contents import FLOAT, MODEL, OPTIMIZED
+from sardonyx.bundle.golden import keep_cases
 from sardonyx.bundle.ledger import keep_ledger
 from sardonyx.bundle.settings import Settings
 from sardonyx.errors import InputError
+from sardonyx.golden import GOLDEN, load
 from sardonyx.model import Model
 from sardonyx.report import Report
 from sardonyx.sources import Original, Outputs, Source, recognise

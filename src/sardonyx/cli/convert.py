@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import sardonyx
-from sardonyx.cli._options import Atol, Example, Inputs, Python, Rtol, Trust, Weights
+from sardonyx.cli._options import Atol, Example, Inputs, Label, Python, Rtol, Trust, Weights
 from sardonyx.report import Report
 
 
@@ -39,9 +39,7 @@ def convert(
     data: Annotated[
         str | None, typer.Option(help="Inputs of your own to compare on, besides those that the search makes up.")
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The column or array of the data that is no input.")
-    ] = None,
+    label: Label = None,
     allow_random: Annotated[
         bool, typer.Option("--allow-random", help="Compare outputs that are random by their mean and spread.")
     ] = False,
