@@ -1,0 +1,1 @@
+"""falsify: a seeded search for inputs on which an original and its export differ."""
