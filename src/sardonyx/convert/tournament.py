@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sardonyx import files, history, progress
-from sardonyx.convert import landmarks
 from sardonyx.convert.candidate import Candidate, rename
 from sardonyx.convert.contender import Contender
 from sardonyx.convert.evaluate import Evaluation
@@ -19,7 +20,7 @@ from sardonyx.convert.ranking import best
 from sardonyx.convert.report import Outcome, report, unsteady_report
 from sardonyx.convert.spent import Spent
 from sardonyx.errors import SourceFailed, UsageError
-from sardonyx.falsify import Answered, Budget, Hints, Probe, Search
+from sardonyx.falsify import Answered, Budget, Hints, Probe, Search, features, texts
 from sardonyx.report import Report
 from sardonyx.samples import probes_of
 from sardonyx.signature import Arrays
@@ -32,6 +33,8 @@ AT_ONCE = 2
 DATA_BATCHES = 32
 # Sources that take a float64 where the export takes a float32, and answer it as it is.
 PRECISE = frozenset(("sklearn", "boosting"))
+# Kinds of rows far from all that an estimator was fitted to.
+FAR_AWAY = ("times 1e+06", "times 1e+09", "plus 1e+06", "plus 1e+09")
 
 
 @dataclass
@@ -184,13 +187,16 @@ def _user_probes(
     return [Probe(f"the data, batch {index}", batch) for index, batch in enumerate(batches)]
 
 
-def _landmark_probes(inputs: Inputs, description: Mapping[str, Any], seed: int) -> list[Probe]:
-    import numpy as np
-
-    near = landmarks.around(
-        inputs.signature, inputs.example, description.get("landmarks") or {}, np.random.default_rng(seed)
-    )
-    return [Probe(name, arrays, on_edge=name != "between the thresholds") for name, arrays in near.items()]
+def _estimator_probes(inputs: Inputs, description: Mapping[str, Any], seed: int) -> list[Probe]:
+    """Rows and texts around what an estimator says of itself: leaves, thresholds, categories and words."""
+    random = np.random.default_rng(seed)
+    found = texts.around(inputs.signature, inputs.example, description, random)
+    if any(description.get(key) for key in ("landmarks", "paths", "categories")):
+        found |= features.around(inputs.signature, inputs.example, description, random)
+    return [
+        Probe(name, arrays, on_edge="threshold" in name and "between" not in name, soft=name.startswith(FAR_AWAY))
+        for name, arrays in found.items()
+    ]
 
 
 def _compete(
