@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sardonyx.agreement import EXACT, Tolerance, flatten, is_float, judge
-from sardonyx.compare.floor import Floor, floor_of, unit_roundoff
+from sardonyx.agreement import EXACT, Tolerance, flatten, is_float, judge, unit_roundoff
+from sardonyx.compare.floor import Floor, floor_of
 from sardonyx.compare.flow import Flow
 from sardonyx.compare.partial import Trace, assemble, open_session, run_session
 from sardonyx.compare.widen import NARROW, widen

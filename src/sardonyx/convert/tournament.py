@@ -113,7 +113,7 @@ def run_tournament(
         spent = Spent()
         extra = [
             *_user_probes(data, label, settled, recognised, description),
-            *_landmark_probes(settled, description, seed),
+            *_estimator_probes(settled, description, seed),
         ]
         race = _compete(original, evaluation, seeker, extra, routes, settled, Path(scratch), options, spent)
         try:
