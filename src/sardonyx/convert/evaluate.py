@@ -13,12 +13,12 @@ import numpy as np
 from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, judge
 from sardonyx.compare import noise
 from sardonyx.compare.noise import Noise
+from sardonyx.compare.source_noise import SourceNoise
 from sardonyx.convert import repairs
 from sardonyx.convert.candidate import Candidate, fixed_dimensions, prepare
 from sardonyx.convert.contender import Contender
 from sardonyx.convert.counterexample import proof, shrink
 from sardonyx.convert.inputs import Inputs
-from sardonyx.convert.source_noise import SourceNoise
 from sardonyx.errors import SardonyxError, SourceFailed
 from sardonyx.falsify import Answered
 from sardonyx.model import Model

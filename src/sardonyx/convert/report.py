@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sardonyx.compare.words import LISTED, unreached_finding
 from sardonyx.convert.candidate import Candidate
 from sardonyx.convert.contender import Contender
 from sardonyx.convert.counterexample import save_counterexample
@@ -26,8 +27,6 @@ CODES = {
     "frozen-input": "The exporter took the value of an input as a constant, so that the model no longer has it.",
     "not-tried": "Inputs that were not tried because the original takes long to answer.",
 }
-# Unreached branches that are listed one by one.
-LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -113,12 +112,7 @@ def _unsteady_findings(steadiness: Steadiness) -> Iterator[Finding]:
 def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Iterator[Finding]:
     assert outcome.winner is not None, "findings are about what was handed over"
     yield from outcome.winner.candidate.findings
-    for branch, missed in unreached[:LISTED]:
-        yield Finding(
-            "warning", "unreached", f"{branch.file}:{branch.line}",
-            f"`{branch.text}` was never {'true' if missed else 'false'} in the search, so nothing is known about that branch",
-            "give inputs that take it with --data",
-        )  # fmt: skip
+    yield from map(unreached_finding, unreached[:LISTED])
     for name in outcome.unproven:
         yield Finding(
             "warning", "weak-proof", name,
