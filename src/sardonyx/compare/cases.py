@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from sardonyx.compare.probes import Probe, around, grounds
 from sardonyx.compare.sides import Side
+from sardonyx.dataset import Dataset
 from sardonyx.errors import BadData, SourceFailed
 from sardonyx.progress import task
 from sardonyx.samples import Samples
@@ -29,12 +29,18 @@ class Case:
     generated: bool
 
 
-def chunks(side: Side, signature: Signature, data: Any, seed: int) -> Iterator[list[Case]]:
-    """Cases, a few at a time. Generated inputs that the reference refuses are left out; data that it refuses is an error."""
+def chunks(
+    side: Side, signature: Signature, data: Dataset | None, seed: int, *, precise: bool = False
+) -> Iterator[list[Case]]:
+    """Cases, a few at a time. Generated inputs that the reference refuses are left out; data that it refuses is an error.
+
+    With `precise` the reference gets the floats of the data as wide as they are.
+    """
     if data is None:
         yield generated(side, signature, seed)
         return
-    walk = (Probe(f"batch {index}", batch.inputs) for index, batch in enumerate(Samples.open(data, signature)))
+    samples = Samples.open(data, signature, precise=precise)
+    walk = (Probe(f"batch {index}", batch.inputs) for index, batch in enumerate(samples))
     while probes := list(islice(walk, CHUNK)):
         with task("running the reference"):
             answers = side.predict([probe.inputs for probe in probes])

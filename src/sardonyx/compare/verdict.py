@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, flatten, judge
@@ -24,6 +24,7 @@ from sardonyx.compare.sides import (
 )
 from sardonyx.compare.standin import stand_in
 from sardonyx.compare.words import report
+from sardonyx.dataset import Dataset
 from sardonyx.errors import BadData, InputError, RuntimeRefused
 from sardonyx.model import Model
 from sardonyx.progress import task
@@ -61,7 +62,7 @@ def compare_models(
     reference: Any,
     candidate: Any,
     *,
-    data: Any,
+    data: Dataset | None,
     rtol: float | None,
     atol: float | None,
     localize: bool,
@@ -74,11 +75,20 @@ def compare_models(
     tally = Tally()
     with open_reference(reference, source_options) as theirs:
         pairing = pair(theirs.signature, ours.signature)
-        for cases in chunks(theirs, theirs.signature or ours.signature, data, seed):
+        data, precise = _as_fitted(theirs, data)
+        for cases in chunks(theirs, theirs.signature or ours.signature, data, seed, precise=precise):
             _compare(theirs, ours, pairing, cases, (rtol, atol), memory, tally)
         found, reason = _locate(theirs, ours, pairing, tally, memory) if localize else (None, "")
     judgement = _with_failures(tally)
     return report(judgement, found, ours.operators, tally, (*pairing.notes, *filter(None, [reason])))
+
+
+def _as_fitted(theirs: Side, data: Dataset | None) -> tuple[Dataset | None, bool]:
+    """The data with the columns in the order that an estimator was fitted on, and whether it gets them in their own precision."""
+    if data is None or not isinstance(theirs, OriginalSide):
+        return data, False
+    said = theirs.original.describe()
+    return replace(data, columns=data.columns or said.get("columns") or ()), "estimator" in said
 
 
 def _compare(
@@ -92,7 +102,7 @@ def _compare(
 ) -> None:
     """Adds the verdicts of these cases to the tally."""
     with task("running the candidate"):
-        batches = [pairing.inputs_for_candidate(case.inputs) for case in cases]
+        batches = [_narrowed(ours, pairing.inputs_for_candidate(case.inputs)) for case in cases]
         answers = ours.predict(batches)
     tally.cases += len(cases)
     answered: list[tuple[Case, Arrays, list[Any]]] = []
@@ -116,6 +126,12 @@ def _compare(
             case.expected.arrays, actual, tolerances, names=case.expected.names, same_shape=theirs.signature is not None
         )
         tally.add(case, judged, tolerances)
+
+
+def _narrowed(ours: OnnxSide, inputs: Arrays) -> Arrays:
+    """The inputs in the types that the candidate takes; as they are where they do not fit it, which it says itself."""
+    fitted, problems = ours.signature.try_fit(inputs)
+    return inputs if problems else fitted
 
 
 def _noise(
