@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from sardonyx.compare.probes import around, grounds, with_names
 from sardonyx.compare.sides import Side
+from sardonyx.dataset import Dataset
 from sardonyx.errors import BadData, SourceFailed
 from sardonyx.falsify.probe import Answered, Probe
 from sardonyx.progress import task
@@ -33,9 +33,13 @@ class Case:
     item: Answered | None = None
 
 
-def data_cases(side: Side, signature: Signature, data: Any) -> Iterator[list[Case]]:
-    """Cases of the user's data, a few at a time. Data that the reference refuses is an error."""
-    walk = (Probe(f"batch {index}", batch.inputs) for index, batch in enumerate(Samples.open(data, signature)))
+def data_cases(side: Side, signature: Signature, data: Dataset, *, precise: bool = False) -> Iterator[list[Case]]:
+    """Cases of the user's data, a few at a time. Data that the reference refuses is an error.
+
+    With `precise` the reference gets the floats of the data as wide as they are.
+    """
+    samples = Samples.open(data, signature, precise=precise)
+    walk = (Probe(f"batch {index}", batch.inputs) for index, batch in enumerate(samples))
     while probes := list(islice(walk, CHUNK)):
         with task("running the reference"):
             answers = side.predict([probe.arrays for probe in probes])

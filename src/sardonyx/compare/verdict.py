@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, flatten, judge
@@ -27,6 +27,7 @@ from sardonyx.compare.sides import (
 from sardonyx.compare.source_noise import SourceNoise
 from sardonyx.compare.standin import stand_in
 from sardonyx.compare.words import report
+from sardonyx.dataset import Dataset
 from sardonyx.errors import BadData, InputError, RuntimeRefused
 from sardonyx.model import Model
 from sardonyx.progress import task
@@ -69,7 +70,7 @@ def compare_models(
     reference: Any,
     candidate: Any,
     *,
-    data: Any,
+    data: Dataset | None,
     rtol: float | None,
     atol: float | None,
     localize: bool,
@@ -85,8 +86,9 @@ def compare_models(
         signature = theirs.signature or ours.signature
         floor = _floor(theirs, signature, memory)
         allowed = Tolerance(atol or 0.0, rtol or 0.0)
+        data, precise = _as_fitted(theirs, data)
         if data is not None:
-            for cases in data_cases(theirs, signature, data):
+            for cases in data_cases(theirs, signature, data, precise=precise):
                 _compare(theirs, ours, pairing, cases, floor, allowed, tally)
         else:
             for cases in searched_cases(theirs, ours, pairing, signature, seed, reach):
@@ -97,6 +99,14 @@ def compare_models(
     judgement = _with_failures(tally)
     notes = (*pairing.notes, *filter(None, [reason]))
     return report(judgement, found, ours.operators, tally, notes, reach.unreached)
+
+
+def _as_fitted(theirs: Side, data: Dataset | None) -> tuple[Dataset | None, bool]:
+    """The data with the columns in the order that an estimator was fitted on, and whether it gets them in their own precision."""
+    if data is None or not isinstance(theirs, OriginalSide):
+        return data, False
+    said = theirs.original.describe()
+    return replace(data, columns=data.columns or said.get("columns") or ()), "estimator" in said
 
 
 def _compare(
@@ -110,7 +120,7 @@ def _compare(
 ) -> None:
     """Adds the verdicts of these cases to the tally."""
     with task("running the candidate"):
-        answers = ours.predict([pairing.inputs_for_candidate(case.inputs) for case in cases])
+        answers = ours.predict([_narrowed(ours, pairing.inputs_for_candidate(case.inputs)) for case in cases])
     tally.cases += len(cases)
     answered: list[tuple[Case, list[Any]]] = []
     for case, answer in zip(cases, answers, strict=True):
@@ -144,6 +154,12 @@ def _compare(
             )
         else:
             tally.add(case, judged, tolerances)
+
+
+def _narrowed(ours: OnnxSide, inputs: Arrays) -> Arrays:
+    """The inputs in the types that the candidate takes; as they are where they do not fit it, which it says itself."""
+    fitted, problems = ours.signature.try_fit(inputs)
+    return inputs if problems else fitted
 
 
 JudgedBy = Callable[[Case, list[Any], Sequence[Tolerance]], Judgement]
