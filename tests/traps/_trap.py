@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import random
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -50,6 +52,7 @@ class Trap:
     judge: Callable[[list[Array], list[Array]], str] | None = None
     rtol: float = 1e-3
     atol: float = 1e-5
+    said: str = ""  # a pattern: a finding that matches it names this trap, besides one at a marked line
     honest: bool = False  # no trap at all: every route should agree, and a refusal is a false alarm
     live: bool = False  # given to `convert` as an object; else by `module:factory`, which worker processes open
 
@@ -57,10 +60,23 @@ class Trap:
         assert self.trap_class in CLASSES, f"{self.name}: no class '{self.trap_class}'"
         assert self.framework in FRAMEWORKS, f"{self.name}: no framework '{self.framework}'"
 
-    @property
-    def source(self) -> Any:
-        """What `convert` is given."""
-        return self.factory() if self.live else f"{self.factory.__module__}:{self.factory.__qualname__}"
+    def build(self) -> Any:
+        """The model, with the weights that `module:factory` gives: every process that opens one seeds alike."""
+        random.seed(0)
+        np.random.seed(0)
+        if "torch" in sys.modules:
+            sys.modules["torch"].manual_seed(0)
+        return self.factory()
+
+    def source(self, *, live: bool | None = None) -> Any:
+        """What `convert` is given: an object, or `module:factory`."""
+        if self.live if live is None else live:
+            return self.build()
+        return f"{self.factory.__module__}:{self.factory.__qualname__}"
+
+    def but(self, **fields: Any) -> Trap:
+        """The trap with other fields."""
+        return replace(self, **fields)
 
     @property
     def lines(self) -> set[int]:
