@@ -1,4 +1,4 @@
-# Each target sets up what it needs, once. `make check` before every commit; `make test` runs everything.
+# Each target sets up what it needs, once. `make check` before every commit; `make test` and `make test-rest` run everything.
 PYTHON ?= python3
 VENV := .venv
 BARE := .venv-bare
@@ -11,12 +11,14 @@ RUNTIMES := $(RELEASES:%=build/runtimes/%/.done)
 RUN := $(VENV)/bin/python
 PIP := -m pip --disable-pip-version-check install --quiet --constraint requirements/constraints.txt
 PINS := pyproject.toml requirements/constraints.txt
+TOOLS := $(VENV)/.test $(BARE)/.done $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done $(RUNTIMES)
+PYTEST := $(RUN) -m pytest -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test soak lint types bench docs conversions models clean
+.PHONY: help demo check test test-rest soak lint types bench docs conversions models clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.demo  ## train a small CNN on digits and ship it
 	$(VENV)/bin/sardonyx demo
@@ -24,10 +26,13 @@ demo: $(VENV)/.demo  ## train a small CNN on digits and ship it
 check: $(VENV)/.dev lint types  ## lint, strict types and the fast tests
 	$(RUN) -m pytest -q -n 2 -m "not heavy"
 
-test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done $(RUNTIMES) lint types  ## every test
-	$(RUN) -m pytest -n 2 --dist worksteal
+test: $(TOOLS) lint types  ## every verb, source, target and page, once, with real parts
+	$(PYTEST) -m "not rest"
 
-soak: $(VENV)/.test $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done $(RUNTIMES)  ## the long forms of the tests that have one: overload, kills, swaps, floods
+test-rest: $(TOOLS)  ## all the other tests: the further cases of the same things
+	$(PYTEST) -m rest
+
+soak: $(TOOLS)  ## the long forms of the tests that have one: overload, kills, swaps, floods
 	SARDONYX_SOAK=1 $(RUN) -m pytest -v -m soak --timeout 1800
 
 lint: $(VENV)/.dev

@@ -54,7 +54,7 @@ class Report:
     verdict: str
     ok: bool
     fields: Mapping[str, Any] = field(default_factory=dict)
-    findings: tuple[Finding, ...] | None = None
+    findings: tuple[Finding, ...] = ()
     tables: tuple[Table, ...] = ()
     summary: str = ""
     artifacts: Mapping[str, Any] = field(default_factory=dict)
@@ -63,8 +63,8 @@ class Report:
         return self.to_dict()[name]
 
     def to_dict(self) -> dict[str, Any]:
-        found = {} if self.findings is None else {"findings": [asdict(finding) for finding in self.findings]}
-        return {"verb": self.verb, "ok": self.ok, "verdict": self.verdict, **self.fields, **found}
+        found = [asdict(finding) for finding in self.findings]
+        return {"verb": self.verb, "ok": self.ok, "verdict": self.verdict, **self.fields, "findings": found}
 
     def to_json(self, *, indent: int | None = None) -> str:
         text = json.dumps(plain(self.to_dict()), indent=indent, allow_nan=False, ensure_ascii=False)
@@ -110,7 +110,7 @@ class Report:
                 yield Text(visible(table.title), "bold")
             yield _rich_table(table, width)
             yield ""
-        for finding in self.findings or ():
+        for finding in self.findings:
             where = f" {finding.where}:" if finding.where else ""
             yield Text.assemble(
                 (f"{finding.severity}[{finding.code}]:", _COLOUR[finding.severity]),

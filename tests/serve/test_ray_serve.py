@@ -40,7 +40,7 @@ def test_a_model_on_ray_answers_as_the_model_does_until_it_is_told_to_stop(tmp_p
         stderr=subprocess.PIPE,
         text=True,
     ) as server:
-        timer = threading.Timer(280, server.kill)  # so that a hang is a failure and not the end of the suite
+        timer = threading.Timer(600, server.kill)  # so that a hang is a failure and not the end of the suite
         timer.start()
         try:
             assert server.stderr is not None
@@ -70,7 +70,7 @@ def _ask(port: int, path: Path) -> None:
     x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
     expected = Session(path)({"x": x})["y"]
     with Client(f"http://127.0.0.1:{port}", token="secret") as client:
-        client.wait(60)
+        client.wait(serving.PATIENCE)
         assert client.live()
         assert client.metadata("tiny")["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
         for _ in range(20):

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sardonyx.agreement import EXACT, Tolerance, flatten, is_float, judge
-from sardonyx.compare.floor import Floor, floor_of
+from sardonyx.compare.floor import Floor, floor_of, unit_roundoff
 from sardonyx.compare.flow import Flow
 from sardonyx.compare.partial import Trace, assemble, open_session, run_session
 from sardonyx.compare.widen import NARROW, widen
@@ -42,6 +42,9 @@ DOUBTFUL = 0.5
 # A difference of so many tolerances, of a batch that was measured itself, stays one whatever the others would show.
 GROSS = 30.0
 AT_MOST = 8
+# Where an output is zero or nearly so, what cancelled is not seen in it: its rounding is at least that of so small a share of
+# the size that it has on other batches.
+CANCELLED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -117,11 +120,15 @@ def settle(
     measured = [_floors(answer, others) if others else None for answer, others in zip(outputs, twins, strict=True)]
     samples = [floors for floors in (*measured, *(_floors(*pair) for pair in extra)) if floors is not None]
     stable = tuple(_same_finite(answer, others) for answer, others in zip(outputs, twins, strict=True))
+    typical = _typical([*outputs, *(answer for answer, _ in extra)])
     tolerances = []
     for answer, floors in zip(outputs, measured, strict=True):
         leaves = [array for _, array in flatten(answer)]
         tolerances.append(tuple(
-            _tolerance(method, leaf, floors[index] if floors else None, [s[index] for s in samples if index < len(s)], guess)
+            _at_least(
+                _tolerance(method, leaf, floors[index] if floors else None, [s[index] for s in samples if index < len(s)], guess),
+                leaf, SAFETY[method] * CANCELLED * typical[index],
+            )
             for index, leaf in enumerate(leaves)
         ))  # fmt: skip
     return Noise(method, tuple(tolerances), stable)
@@ -130,6 +137,15 @@ def settle(
 def fixed(method: Method, tolerance: Tolerance, outputs: Sequence[Sequence[Any]]) -> Noise:
     """One tolerance for everything, not measured."""
     return Noise(method, tuple((tolerance,) * len(flatten(answer)) for answer in outputs), (True,) * len(outputs))
+
+
+def added(noise: Noise, tolerance: Tolerance) -> Noise:
+    """The measured tolerances with what the user allows on top."""
+    widened = tuple(
+        tuple(Tolerance(own.absolute + tolerance.absolute, own.relative + tolerance.relative) for own in batch)
+        for batch in noise.tolerances
+    )
+    return Noise(noise.method, widened, noise.stable)
 
 
 def larger(one: Noise, two: Noise) -> Noise:
@@ -273,6 +289,23 @@ def _tolerance(method: Method, leaf: Array, own: Floor | None, samples: Sequence
     if own is not None:
         absolute, relative = max(absolute, own.absolute), max(relative, own.relative)
     return Tolerance(safety * absolute, safety * relative)
+
+
+def _typical(outputs: Sequence[Sequence[Any]]) -> list[float]:
+    """The largest size, as a root mean square, that each flattened output has."""
+    found: list[float] = []
+    for answer in outputs:
+        for index, (_, leaf) in enumerate(flatten(answer)):
+            size = floor_of(leaf).scale if is_float(leaf.dtype) else 0.0
+            found[index : index + 1] = [max([size, *found[index : index + 1]])]
+    return found
+
+
+def _at_least(tolerance: Tolerance, leaf: Array, size: float) -> Tolerance:
+    """The tolerance, but no less than the type's own rounding of a number of this size."""
+    if not is_float(leaf.dtype):
+        return tolerance
+    return Tolerance(max(tolerance.absolute, unit_roundoff(leaf.dtype) * size), tolerance.relative)
 
 
 def _lowest(values: Sequence[float]) -> float:

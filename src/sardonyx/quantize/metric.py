@@ -63,8 +63,11 @@ class Budget:
         return f"{self.amount:.3g}" if not self.relative else f"{self.amount * 100:g}%"
 
 
-def chosen(name: str, *, labelled: bool, classifier: bool, integer_labels: bool) -> Metric:
-    """The metric of that name. `auto` is the task's own where there are labels, and agreement with float where not."""
+def chosen(name: str, *, labelled: bool, classifier: bool, integer_labels: bool, label_hint: str = "") -> Metric:
+    """The metric of that name. `auto` is the task's own where there are labels, and agreement with float where not.
+
+    `label_hint` says how to give labels where they are needed.
+    """
     if name == "auto":
         name = _automatic(labelled, classifier, integer_labels)
     if name in UNLABELLED and (not labelled or name == "agreement"):
@@ -73,7 +76,7 @@ def chosen(name: str, *, labelled: bool, classifier: bool, integer_labels: bool)
         if not labelled:
             raise BadData(
                 f"the metric '{name}' needs labels, and the data has none",
-                hint="give labels in an array named 'label', or use --metric agreement or cosine, which compare with float",
+                hint=f"{label_hint or 'give labels'}; or use --metric agreement or cosine, which compare with float",
             )
         return LABELLED[name] if name in LABELLED else _own(name)
     known = ", ".join(dict.fromkeys(["auto", *LABELLED, *UNLABELLED]))

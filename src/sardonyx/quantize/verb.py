@@ -108,6 +108,7 @@ def _judge(name: str, budget: metrics.Budget, model: Model, screening: Reference
         labelled=data.labelled,
         classifier=is_classifier(model, screening.outputs[0]),
         integer_labels=label is not None and np.asarray(label).dtype.kind in "iub",
+        label_hint=data.calibration.samples.label_hint,
     )
     return Judge(chosen, budget, seed)
 

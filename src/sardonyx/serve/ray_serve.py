@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,6 +29,8 @@ SETTINGS = {
 }  # fmt: skip
 # A replica that is told to go waits this long for the proxies of other nodes to hear of it. Here there is one node.
 _ONE_NODE = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "1"}
+# Ports of HAProxy and of Ray's own proxy that nobody asks for. Their defaults allow one server on a machine.
+PORTS = ("RAY_SERVE_HAPROXY_METRICS_PORT", "RAY_SERVE_HAPROXY_STATS_PORT", "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT")
 NAME = "sardonyx"
 
 
@@ -56,10 +58,12 @@ def application(source: str | Path, *, replicas: int = 1, threads: int = 1, **op
 def serve_on_ray(options: Options) -> Report:
     """Serves until SIGTERM or SIGINT: on the cluster of RAY_ADDRESS, or on one that is started here and ends with it."""
     _refuse_what_ray_does_not(options)
-    environment = SETTINGS if "RAY_ADDRESS" in os.environ else SETTINGS | _ONE_NODE
-    set_environment(environment)
+    set_environment(SETTINGS)
     _must_load(options)
-    port = _free(options.host, options.port)
+    port, *others = _free(options.host, options.port, *(0 for _ in PORTS))
+    environment = dict(SETTINGS)
+    if "RAY_ADDRESS" not in os.environ:
+        environment |= {**_ONE_NODE, **dict(zip(PORTS, map(str, others), strict=True))}
     told = threading.Event()
     with cluster(max(machine.threads(), options.workers * options.threads_each), environment):
         from ray import serve
@@ -116,8 +120,8 @@ def _must_load(options: Options) -> None:
         Session(entry.path, Settings(provider=options.provider, threads=1))
 
 
-def _free(host: str, port: int) -> int:
-    """The port, if nobody has it; any that is free for 0."""
-    with closing(bound(host, port)) as held:
-        number: int = held.getsockname()[1]
-    return number
+def _free(host: str, *ports: int) -> list[int]:
+    """The ports, if nobody has them; for 0 any that is free."""
+    with ExitStack() as stack:
+        held = [stack.enter_context(closing(bound(host, port))) for port in ports]
+        return [each.getsockname()[1] for each in held]

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import inspect
 import logging
 import os
 import sys
@@ -10,6 +11,7 @@ import warnings
 import torch
 
 from . import _torch_program, _torch_routes
+from ._harness import alike, differences, is_user_code, reseed
 from ._torch_call import NUMBERS, Call, distinct, leaves, parameters, to_array, to_tensor
 from ._torch_refusals import Refused, first_words, refusal
 from ._torch_weights import load_weights
@@ -26,6 +28,7 @@ class Held:
         self.module, self.program, self.remarks, self.copies = module, program, list(remarks), copies
         self.parameters = parameters(module)
         self.double = None
+        self.guard = Guard(module, with_buffers=not copies)
 
     @property
     def scripted(self):
@@ -50,8 +53,45 @@ class Held:
         """The answer, as forward gives it, and the copy that gave it."""
         model = self.fresh(double)
         args, kwargs = call.arguments(tensors)
-        with torch.no_grad():
-            return model(*args, **kwargs), model
+        try:
+            with torch.no_grad():
+                return model(*args, **kwargs), model
+        finally:
+            self.guard.restore()
+
+
+class Guard:
+    """The parameters as they were: copies of a model share them, and a call may change them, as Embedding(max_norm=1) does."""
+
+    LOOKS = 2  # calls after which every value is compared; later ones are told by the tensors' own counters of changes
+
+    def __init__(self, module, with_buffers):
+        self._module, self._with_buffers, self._kept, self._calls = module, with_buffers, None, 0
+        self.changed = []
+        self._keep()
+
+    def _tensors(self):
+        if isinstance(self._module, torch.jit.ScriptFunction):
+            return []
+        named = list(self._module.named_parameters())
+        return named + list(self._module.named_buffers()) if self._with_buffers else named
+
+    def _keep(self):
+        self._kept = [(name, tensor, tensor.detach().clone()) for name, tensor in self._tensors()]
+        self._versions = [tensor._version for _, tensor, _ in self._kept]
+
+    def restore(self):
+        """Puts back what the last call changed, and notes its name."""
+        self._calls += 1
+        versions = [tensor._version for _, tensor, _ in self._kept]
+        if versions == self._versions and self._calls > self.LOOKS:
+            return
+        for name, tensor, before in self._kept:
+            if not _same(before, tensor):
+                with torch.no_grad():
+                    tensor.copy_(before)
+                self.changed += [name] if name not in self.changed else []
+        self._versions = [tensor._version for _, tensor, _ in self._kept]
 
 
 def seed(number):
@@ -110,6 +150,70 @@ def predict(held, inputs, *, double=False):
     if double and any(array.dtype.kind == "f" and array.dtype.itemsize < 8 for array in arrays):
         raise NotImplementedError("the model casts to a smaller type on the way")
     return list(zip(names, arrays))
+
+
+def watches(held):
+    """Says of a file whether it is the model's own code: the user's, or a library's that defines a part of the model."""
+    files = set()
+    if not held.scripted:
+        kinds = {type(module) for module in held.module.modules()}
+        for kind in kinds:
+            if kind.__module__.partition(".")[0] != "torch":
+                with contextlib.suppress(TypeError, OSError):  # a class made in a console has no file
+                    files.add(inspect.getfile(kind))
+    return lambda filename: filename in files or is_user_code(filename)
+
+
+def steadiness(held, inputs):
+    """The outputs that change when the same copy is asked again, or with other seeds, and what a call changes in the model."""
+    call = Call(held.parameters, inputs)
+    tensors = [to_tensor(name, inputs[name]) for name in call.names]
+
+    def ask(model, number):
+        reseed(sys.modules[__name__], number)
+        args, kwargs = call.arguments([tensor.clone() for tensor in tensors])
+        with torch.no_grad():
+            found = leaves(model(*args, **kwargs))
+        return list(zip(distinct([name for name, _ in found], inputs), [to_array(tensor) for _, tensor in found]))
+
+    with quiet():
+        model = duplicate(held.module) if held.copies else held.module
+        before = _state(model)
+        first = ask(model, 1)
+        changes = _differing(before, _state(model))
+        again = ask(model, 1)
+        other = ask(duplicate(held.module) if held.copies else held.module, 2)
+        held.guard.restore()
+    reseed(sys.modules[__name__], 0)
+    found = differences(first, again, other)
+    drawn = [name for (name, one), (_, two) in zip(first, other) if not alike(one, two)]  # both by fresh copies
+    return {**found, "random": drawn, "changes": changes}
+
+
+def _state(model):
+    """Every tensor and plain value that the modules hold, by name."""
+    if isinstance(model, SCRIPTED):
+        return {name: value.clone() for name, value in getattr(model, "state_dict", dict)().items()}
+    found = {name: value.detach().clone() for name, value in (*model.named_parameters(), *model.named_buffers())}
+    for prefix, module in model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, (bool, int, float, str)):
+                found[f"{prefix}.{name}".lstrip(".")] = value
+            elif isinstance(value, torch.Tensor):
+                found[f"{prefix}.{name}".lstrip(".")] = value.detach().clone()
+            elif isinstance(value, (list, dict, set)) and not name.startswith("_"):
+                found[f"{prefix}.{name}".lstrip(".")] = len(value)
+    return found
+
+
+def _differing(before, after):
+    """The names whose values changed; a value that was not there before was computed and kept, which changes no answer yet."""
+    return [
+        name
+        for name, value in before.items()
+        if name in after
+        and not (_same(value, after[name]) if isinstance(value, torch.Tensor) else value == after[name])
+    ]
 
 
 def prepare(held, inputs, *, threads=None, compiled=False, **_):
@@ -277,7 +381,13 @@ def _changed(before, after):
 
 
 def _same(first, second):
-    return first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return (
+        torch.equal(first.nan_to_num(), second.nan_to_num())
+        if first.is_floating_point()
+        else torch.equal(first, second)
+    )
 
 
 def _state_remarks(job):
