@@ -12,6 +12,7 @@ import torch
 from . import _torch_program, _torch_routes
 from ._torch_call import NUMBERS, Call, distinct, leaves, parameters, to_array, to_tensor
 from ._torch_refusals import Refused, first_words, refusal
+from ._torch_repairs import open_up
 from ._torch_weights import load_weights
 
 DISTRIBUTIONS = ("torch", "onnx", "onnxscript", "onnx-ir", "safetensors")
@@ -163,7 +164,8 @@ def export(held, route, out, *, inputs, dynamic=None, opset=18, input_names=(), 
             raise
         except Exception as error:
             raise refusal(error, route, job, held) from error
-    return {"constants": call.constants, "opset": written, "remarks": held.remarks + _state_remarks(job)}
+    remarks = held.remarks + _state_remarks(job)
+    return {"constants": call.constants, "opset": written, "remarks": remarks, "repairs": job.repairs}
 
 
 @contextlib.contextmanager
@@ -212,6 +214,8 @@ def _hold(found, source):
         remarks.append(f"the model cannot be copied, so it is used itself, in eval mode ({first_words(error)})")
     if weights:
         remarks += load_weights(model, weights)
+    if model is not found and not isinstance(model, SCRIPTED):
+        remarks += open_up(model)
     model = model if isinstance(model, torch.jit.ScriptFunction) else model.eval()
     return Held(model, remarks=remarks, copies=model is not found)
 
