@@ -82,9 +82,10 @@ def describe(held):
     kept = [p for p in held.parameters if p.kind.name not in ("VAR_POSITIONAL", "VAR_KEYWORD")]
     return {
         "inputs": [
-            {"name": p.name, "dtype": NUMBERS.get(p.number), "shape": [] if p.number else None}
+            {"name": name, "dtype": NUMBERS.get(p.number), "shape": [] if p.number else None}
             for p in kept
             if p.required
+            for name in p.names
         ],
         "optional": [p.name for p in kept if not p.required],
         "outputs": [],
