@@ -32,7 +32,7 @@ from sardonyx.errors import BadData, InputError, RuntimeRefused
 from sardonyx.model import Model
 from sardonyx.progress import task
 from sardonyx.report import Report
-from sardonyx.signature import Signature
+from sardonyx.signature import Arrays, Signature
 from sardonyx.sources import Failure
 
 # A case this far beyond its tolerance is as good to search in as any worse one.
