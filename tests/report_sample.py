@@ -38,7 +38,7 @@ def _convert(name: str) -> dict[str, Any]:
          "seconds": 0.3},
     ]  # fmt: skip
     return {
-        "stage": "convert", "ok": True, "verdict": "converted", "route": "script", "candidates": candidates, "seconds": 8.1,
+        "stage": "convert", "ok": True, "verdict": "agrees", "route": "script", "candidates": candidates, "seconds": 8.1,
         "probes": ["the example", "sign flipped", "zeros"], "summary": "float.onnx by script, opset 18",
     }  # fmt: skip
 

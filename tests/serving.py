@@ -48,6 +48,14 @@ def until(true: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
+def mixing_by(share: str) -> str:
+    """The rows of a batch change each other by this share: to each is added as much of the mean of all."""
+    return (
+        f"(float[n,2] x) => (float[n,2] y) <int64[1] zero = {{0}}, float share = {{{share}}}> "
+        "{ m = ReduceMean<keepdims = 1>(x, zero) p = Mul(m, share) y = Add(x, p) }"
+    )
+
+
 def save(name: str, path: Path) -> Path:
     return Model.from_text(HEAD + TEXTS[name]).save(path)
 

@@ -22,7 +22,7 @@ from sardonyx.serve.batch import Answer, Batcher, Work
 from sardonyx.serve.engine import Served
 from sardonyx.serve.join import Join
 from sardonyx.serve.options import Batching, Options
-from sardonyx.serve.policy import Policy, choose, measure
+from sardonyx.serve.policy import Policy, choose, measure, why_not_batched
 from sardonyx.serve.refusal import Refusal
 from sardonyx.serve.repository import Entry
 from sardonyx.serve.server import run_loop
@@ -427,6 +427,16 @@ def test_rows_that_change_each_other_are_never_put_together(tmp_path: Path) -> N
 
 def test_a_fixed_first_dimension_cannot_be_batched(tmp_path: Path) -> None:
     assert "no dynamic first dimension" in served("fixed", tmp_path).policy.reason
+
+
+@pytest.mark.parametrize(("share", "may"), [("0.0000002", True), ("0.0005", False)])
+def test_rounding_between_requests_is_no_reason_not_to_batch_and_anything_more_is(
+    tmp_path: Path, share: str, may: bool
+) -> None:
+    path = OnnxModel.from_text(serving.HEAD + serving.mixing_by(share)).save(tmp_path / "m.onnx")
+    found = Served(Entry("m", "1", path), Options(path, threads=1))
+    why = why_not_batched(found.run, found.signature, found.terms)
+    assert why == ("" if may else "output y of a request changes with the requests beside it")
 
 
 def test_a_batchable_model_is_measured_and_can_be_told(tmp_path: Path) -> None:
