@@ -31,8 +31,9 @@ def convert(
     """Writes the export of `source` that agrees with it on every probe; nothing is written if none does.
 
     `source` is a live object (`nn.Module`, estimator), a file, or `module:factory` / `file.py:factory`. `inputs` are specs
-    such as `x=float32[batch,3,32,32]`; `example` is a dict of arrays or a file of them. `python` names another interpreter
-    that has the framework. `trust` allows pickles.
+    such as `x=float32[batch,3,32,32]`; `example` is a file of arrays, a DataFrame, or arrays and tensors: one, a dict by name, or
+    a tuple in order, dicts and tuples inside included. `python` names another interpreter that has the framework. `trust`
+    allows pickles.
     """
     from sardonyx.convert.tournament import hold
 
