@@ -107,7 +107,7 @@ def test_the_table_names_a_test_for_each(tests: dict[str, str], registered: list
 
 def test_the_two_commands_together_run_every_test() -> None:
     text = (ROOT / "Makefile").read_text()
-    options = dict(re.findall(r'^(test|test-rest):.*\n\t\$\(PYTEST\) -m "?(.*?)"?$', text, re.MULTILINE))
+    options = dict(re.findall(r'^(test|test-rest):.*\n(?:\t@.*\n)?\t\$\(PYTEST\) -m "?(.*?)"?$', text, re.MULTILINE))
     assert options == {"test": "not rest", "test-rest": "rest"}
 
 

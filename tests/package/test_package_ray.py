@@ -94,8 +94,8 @@ def test_ray_opens_the_application_and_its_schema_takes_the_configuration(folder
 def test_rays_own_command_serves_the_folder(folder: Path, tmp_path: Path) -> None:
     if not registry.installed("ray"):
         pytest.skip("ray is not installed; `make test` installs it")
-    with serving.bound_port() as port, serving.bound_port() as a, serving.bound_port() as b, serving.bound_port() as c:
-        own = dict(zip(ray_serve.PORTS, map(str, (a, b, c)), strict=True))
+    port, *others = ray_serve.spare_ports(1 + len(ray_serve.PORTS))
+    own = dict(zip(ray_serve.PORTS, map(str, others), strict=True))
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["http_options"]["port"] = port
     (folder / "config.yaml").write_text(yaml.safe_dump(config))

@@ -30,7 +30,7 @@ def keep_cases(
     """Runs the model on the first batches of the data, or on generated inputs, and writes what verify replays."""
     from sardonyx.agreement import flatten
     from sardonyx.bundle.marks import mark_tensors
-    from sardonyx.compare.noise import measure
+    from sardonyx.compare.graph_noise import measure
     from sardonyx.dataset import Dataset
     from sardonyx.model import Model
     from sardonyx.run.session import Session

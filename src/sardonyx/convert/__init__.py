@@ -42,11 +42,11 @@ def convert(
     precision. `rtol` and `atol` add to the measured tolerance. `search` bounds the seconds that the original is asked in.
     A model that is random or carries a state is refused unless `allow_random` or `first_call` says how to treat it.
     """
-    from sardonyx.convert.tournament import run_tournament
+    from sardonyx.convert.tournament import Settings, run_tournament
 
-    return run_tournament(
-        source, Path(output), inputs=tuple(inputs), example=example, weights=weights, opset=opset, route=route,
-        input_names=tuple(input_names), output_names=tuple(output_names),
-        training=training, python=python, trust=trust, rtol=rtol, atol=atol, timeout=timeout,
-        data=data, label=label, allow_random=allow_random, first_call=first_call, search=search, seed=seed,
+    settings = Settings(
+        inputs=tuple(inputs), example=example, weights=weights, opset=opset, route=route, input_names=tuple(input_names),
+        output_names=tuple(output_names), training=training, python=python, trust=trust, rtol=rtol, atol=atol,
+        timeout=timeout, data=data, label=label, allow_random=allow_random, first_call=first_call, search=search, seed=seed,
     )  # fmt: skip
+    return run_tournament(source, Path(output), settings)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sardonyx import files, history, progress
 from sardonyx.convert.candidate import Candidate, rename
 from sardonyx.convert.contender import Contender
@@ -20,11 +18,11 @@ from sardonyx.convert.ranking import best
 from sardonyx.convert.report import Outcome, report, unsteady_report
 from sardonyx.convert.spent import Spent
 from sardonyx.errors import SourceFailed, UsageError
-from sardonyx.falsify import Answered, Budget, Hints, Probe, Search, features, texts
+from sardonyx.falsify import Answered, Budget, Hints, Probe, Search
+from sardonyx.falsify.estimator import estimator_probes
 from sardonyx.report import Report
 from sardonyx.samples import probes_of
-from sardonyx.signature import Arrays
-from sardonyx.sources import Exported, Failure, Original, Source, Trial, recognise
+from sardonyx.sources import Exported, Failure, Original, Source, Steadiness, recognise
 
 # Every exporter writes it well, and onnxruntime has loaded it since 1.14.
 DEFAULT_OPSET = 18
@@ -33,8 +31,6 @@ AT_ONCE = 2
 DATA_BATCHES = 32
 # Sources that take a float64 where the export takes a float32, and answer it as it is.
 PRECISE = frozenset(("sklearn", "boosting"))
-# Kinds of rows far from all that an estimator was fitted to.
-FAR_AWAY = ("times 1e+06", "times 1e+09", "plus 1e+06", "plus 1e+09")
 
 
 @dataclass
@@ -52,91 +48,168 @@ class Race:
         return [place.candidate if isinstance(place, Contender) else place for place in self.places]
 
 
-def run_tournament(
-    source: Any,
-    output: Path,
-    *,
-    inputs: Sequence[str],
-    example: Any,
-    weights: str | Path | None,
-    opset: int | None,
-    route: str,
-    input_names: Sequence[str],
-    output_names: Sequence[str],
-    training: bool,
-    python: str | Path | None,
-    trust: bool,
-    rtol: float | None,
-    atol: float | None,
-    timeout: float,
-    data: Any,
-    label: str | None,
-    allow_random: bool,
-    first_call: bool,
-    search: float | None,
-    seed: int,
-) -> Report:
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for, besides the source and where to write."""
+
+    inputs: Sequence[str] = ()
+    example: Any = None
+    weights: str | Path | None = None
+    opset: int | None = None
+    route: str = "auto"
+    input_names: Sequence[str] = ()
+    output_names: Sequence[str] = ()
+    training: bool = False
+    python: str | Path | None = None
+    trust: bool = False
+    rtol: float | None = None
+    atol: float | None = None
+    timeout: float = 300
+    data: Any = None
+    label: str | None = None
+    allow_random: bool = False
+    first_call: bool = False
+    search: float | None = None
+    seed: int = 0
+
+    def allows(self, steadiness: Steadiness) -> bool:
+        """Whether the user has said how to treat a model that answers the same inputs differently."""
+        return (self.allow_random or not steadiness.random) and (self.first_call or not steadiness.state)
+
+
+def run_tournament(source: Any, output: Path, settings: Settings) -> Report:
     """The tournament's report. The winner is written to `output`; if no route agrees, no model is written."""
     files.must_be_writable(output)
-    recognised = recognise(source, weights=weights, python=python, trust=trust)
-    routes = _routes(recognised, route)
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch, Original(recognised, timeout=timeout) as original:
+    recognised = recognise(source, weights=settings.weights, python=settings.python, trust=settings.trust)
+    routes = _routes(recognised, settings.route)
+    with (
+        tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch,
+        Original(recognised, timeout=settings.timeout) as original,
+    ):
         opened = original.processor_seconds
         description = original.describe()
-        settled = settle(inputs, example, description)
-        options = {
-            "opset": opset or DEFAULT_OPSET,
-            "input_names": [],  # the winner's inputs are renamed, so that until then all have the names of the example
-            "output_names": list(output_names),
-            "training": training,
-        }
-        steadiness = _steadiness(original, settled)
-        if (steadiness.random and not allow_random) or (steadiness.state and not first_call):
+        inputs = settle(settings.inputs, settings.example, description)
+        steadiness = _steadiness(original, inputs)
+        if not settings.allows(steadiness):
             return unsteady_report(recognised, steadiness)
-        evaluation = Evaluation(
-            original,
-            settled,
-            description,
-            Path(scratch),
-            opset=opset,
-            output_names=output_names,
-            rtol=rtol,
-            atol=atol,
-            training=training,
-            ignored=steadiness.random,
-        )
-        budget = Budget() if search is None else Budget(seconds=search)
-        seeker = Search(
-            lambda batches, limit: _explore(original, batches, limit), original.branches, settled.signature,
-            settled.example, Hints.of(description), seed=seed, budget=budget,
-        )  # fmt: skip
-        spent = Spent()
-        extra = [
-            *_user_probes(data, label, settled, recognised, description),
-            *_estimator_probes(settled, description, seed),
-        ]
-        race = _compete(original, evaluation, seeker, extra, routes, settled, Path(scratch), options, spent)
+        tournament = _Tournament(original, inputs, description, Path(scratch), settings, steadiness)
         try:
-            with spent.on("ranking"):
-                winner = best(race.racing, settled.example)
-            spent.processor += original.processor_seconds - opened + evaluation.processor_seconds
-            if winner is None:
-                evaluation.require_repeatable()
-            else:
-                if input_names:
-                    rename(winner.model.ir.graph.inputs, input_names, "inputs")
-                step = history.step(
-                    "convert",
-                    options={"source": str(recognised), "route": winner.candidate.route, **options},
-                    repairs=winner.candidate.repairs,
-                )
-                winner.model.record(step).save(output)
-            outcome = Outcome(recognised, output, race.candidates, winner, seeker, steadiness, evaluation.unproven())
-            return report(outcome, spent)
+            tournament.compete(routes)
+            winner = tournament.crown(output)
+            tournament.spent.processor += original.processor_seconds - opened
+            return tournament.report(output, winner)
         finally:
-            for place in race.places:
-                if isinstance(place, Contender):
-                    evaluation.leave(place)
+            tournament.close()
+
+
+class _Tournament:
+    """One tournament: the original, the search, and the race of the exports."""
+
+    def __init__(
+        self,
+        original: Original,
+        inputs: Inputs,
+        description: Mapping[str, Any],
+        scratch: Path,
+        settings: Settings,
+        steadiness: Steadiness,
+    ) -> None:
+        self.original, self.inputs, self.description, self.scratch = original, inputs, description, scratch
+        self.settings, self.steadiness = settings, steadiness
+        self.race, self.spent = Race(), Spent()
+        self.options: dict[str, Any] = {
+            "opset": settings.opset or DEFAULT_OPSET,
+            "input_names": [],  # the winner's inputs are renamed, so that until then all have the names of the example
+            "output_names": list(settings.output_names),
+            "training": settings.training,
+        }
+        self.evaluation = Evaluation(
+            original, inputs, description, scratch, opset=settings.opset, output_names=settings.output_names,
+            rtol=settings.rtol, atol=settings.atol, training=settings.training, ignored=steadiness.random,
+        )  # fmt: skip
+        budget = Budget() if settings.search is None else Budget(seconds=settings.search)
+        self.search = Search(
+            lambda batches, limit: original.explore(batches, limit=limit or None), original.branches, inputs.signature,
+            inputs.example, Hints.of(description), seed=settings.seed, budget=budget,
+        )  # fmt: skip
+
+    def compete(self, routes: Sequence[str]) -> None:
+        """Exports run beside each other and beside the original's own answers; a live object is only ever used by one."""
+        with progress.task("convert", total=2 * len(routes) + 2) as advance:
+            if self.original.source.live:
+                self._ask()
+                exports = [self._export(route) for route in routes]
+            else:
+                with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="route") as pool:
+                    waiting = [pool.submit(self._export, route) for route in routes]
+                    self._ask()
+                    advance(text="convert: the original has answered the first inputs")
+                    exports = [future.result() for future in waiting]
+            for exported in exports:
+                advance(2, text=f"convert: comparing {exported.route}")
+                with self.spent.on("comparing"):
+                    self.race.places.append(_entered(self.evaluation, exported, self.search.answered))
+            advance(text="convert: searching for an input that tells them apart")
+            with self.spent.on("searching"):
+                _search(self.evaluation, self.search, self.race, exports)
+                for contender in self.race.racing:
+                    self.evaluation.judge_spread(contender)
+
+    def crown(self, output: Path) -> Contender | None:
+        """The best of those still in the race, written to `output`; None if there is none."""
+        with self.spent.on("ranking"):
+            winner = best(self.race.racing, self.inputs.example)
+        self.spent.processor += self.evaluation.processor_seconds
+        if winner is None:
+            self.evaluation.require_repeatable()
+            return None
+        if self.settings.input_names:
+            rename(winner.model.ir.graph.inputs, self.settings.input_names, "inputs")
+        said = {"source": str(self.original.source), "route": winner.candidate.route, **self.options}
+        winner.model.record(history.step("convert", options=said, repairs=winner.candidate.repairs)).save(output)
+        return winner
+
+    def report(self, output: Path, winner: Contender | None) -> Report:
+        outcome = Outcome(
+            self.original.source, output, self.race.candidates, winner, self.search, self.steadiness,
+            self.evaluation.unproven(),
+        )  # fmt: skip
+        return report(outcome, self.spent)
+
+    def close(self) -> None:
+        for place in self.race.places:
+            if isinstance(place, Contender):
+                self.evaluation.leave(place)
+
+    def _export(self, route: str) -> Exported:
+        return self.original.export(
+            route,
+            self.scratch / f"{route}.onnx",
+            example=self.inputs.example,
+            dynamic=self.inputs.dynamic,
+            **self.options,
+        )
+
+    def _ask(self) -> None:
+        """The original's answers to the example, to the user's data, and to what an estimator says of itself."""
+        signature, example = self.inputs.signature, self.inputs.example
+        extra = [*self._user_probes(), *estimator_probes(signature, example, self.description, self.settings.seed)]
+        with self.spent.on("original"):
+            answers = self.search.first(extra)
+            if isinstance(answers, Failure):
+                raise _refused_example(self.original, self.inputs, answers)
+            self.evaluation.hear(answers)
+
+    def _user_probes(self) -> list[Probe]:
+        """The first batches of the user's own data, for an estimator in the precision that they have."""
+        if self.settings.data is None:
+            return []
+        columns = self.description.get("columns") or ()
+        signature, label = self.inputs.signature, self.settings.label
+        batches = probes_of(self.settings.data, signature, limit=DATA_BATCHES, label=label, columns=columns)
+        if self.original.source.plugin not in PRECISE:
+            batches = [signature.fit(batch) for batch in batches]
+        return [Probe(f"the data, batch {index}", batch) for index, batch in enumerate(batches)]
 
 
 def _routes(source: Source, asked: str) -> tuple[str, ...]:
@@ -151,7 +224,7 @@ def _routes(source: Source, asked: str) -> tuple[str, ...]:
     return (asked,)
 
 
-def _steadiness(original: Original, inputs: Inputs) -> Any:
+def _steadiness(original: Original, inputs: Inputs) -> Steadiness:
     """Whether the original answers the example alike when it is asked again; the example must be answered at all."""
     try:
         return original.steadiness(inputs.example)
@@ -168,81 +241,6 @@ def _refused_example(original: Original, inputs: Inputs, answer: Failure) -> Sou
         f"{original.source} fails on the example inputs{where}: {answer.reason}",
         hint=f"the example is {inputs.signature.describe()}; give real values with --example",
     )
-
-
-def _explore(original: Original, batches: Sequence[Arrays], limit: float) -> list[Trial]:
-    return original.explore(batches, limit=limit or None)
-
-
-def _user_probes(
-    data: Any, label: str | None, inputs: Inputs, source: Source, description: Mapping[str, Any]
-) -> list[Probe]:
-    """The first batches of the user's own data, for an estimator in the precision that they have."""
-    if data is None:
-        return []
-    columns = description.get("columns") or ()
-    batches = probes_of(data, inputs.signature, limit=DATA_BATCHES, label=label, columns=columns)
-    if source.plugin not in PRECISE:
-        batches = [inputs.signature.fit(batch) for batch in batches]
-    return [Probe(f"the data, batch {index}", batch) for index, batch in enumerate(batches)]
-
-
-def _estimator_probes(inputs: Inputs, description: Mapping[str, Any], seed: int) -> list[Probe]:
-    """Rows and texts around what an estimator says of itself: leaves, thresholds, categories and words."""
-    random = np.random.default_rng(seed)
-    found = texts.around(inputs.signature, inputs.example, description, random)
-    if any(description.get(key) for key in ("landmarks", "paths", "categories")):
-        found |= features.around(inputs.signature, inputs.example, description, random)
-    return [
-        Probe(name, arrays, on_edge="threshold" in name and "between" not in name, soft=name.startswith(FAR_AWAY))
-        for name, arrays in found.items()
-    ]
-
-
-def _compete(
-    original: Original,
-    evaluation: Evaluation,
-    search: Search,
-    extra: Sequence[Probe],
-    routes: Sequence[str],
-    inputs: Inputs,
-    scratch: Path,
-    options: dict[str, Any],
-    spent: Spent,
-) -> Race:
-    """Exports run beside each other and beside the original's own answers; a live object is only ever used by one."""
-
-    def export(route: str) -> Exported:
-        return original.export(
-            route, scratch / f"{route}.onnx", example=inputs.example, dynamic=inputs.dynamic, **options
-        )
-
-    def ask() -> None:
-        with spent.on("original"):
-            answers = search.first(extra)
-            if isinstance(answers, Failure):
-                raise _refused_example(original, inputs, answers)
-            evaluation.hear(answers)
-
-    race = Race()
-    with progress.task("convert", total=2 * len(routes) + 2) as advance:
-        if original.source.live:
-            ask()
-            exports = [export(route) for route in routes]
-        else:
-            with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="route") as pool:
-                waiting = [pool.submit(export, route) for route in routes]
-                ask()
-                advance(text="convert: the original has answered the first probes")
-                exports = [future.result() for future in waiting]
-        for exported in exports:
-            advance(2, text=f"convert: comparing {exported.route}")
-            with spent.on("comparing"):
-                race.places.append(_entered(evaluation, exported, search.answered))
-        advance(text="convert: searching for an input that tells them apart")
-        with spent.on("searching"):
-            _search(evaluation, search, race, exports)
-    return race
 
 
 def _entered(evaluation: Evaluation, exported: Exported, answered: Sequence[Answered]) -> Contender | Candidate:

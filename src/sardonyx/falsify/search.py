@@ -5,7 +5,6 @@ Everything is seeded, and bounded by counts; only a model whose answers take lon
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -42,6 +41,27 @@ class Budget:
     code_turns: int = 16
     graph_turns: int = 8
     mutants: int = 24
+
+
+class Cost:
+    """What an answer is expected to cost, from the sizes asked so far."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, float] = {}
+
+    def note(self, size: int, seconds: float) -> None:
+        self._known[size] = min(seconds, self._known.get(size, seconds))
+
+    def of(self, size: int) -> float:
+        """The seconds of the next larger size that was asked; beyond the largest, in proportion to the square root.
+
+        Most of a short answer is not in proportion to its size, and what it really took is known afterwards.
+        """
+        larger = [known for known in self._known if known >= size]
+        if larger:
+            return self._known[min(larger)]
+        largest = max(self._known, default=1)
+        return self._known.get(largest, 0.0) * (size / max(1, largest)) ** 0.5
 
 
 class Export(Protocol):
@@ -81,8 +101,8 @@ class Search:
         self._known: dict[str, Branch] = {}
         self._gaps: dict[tuple[str, bool], tuple[float, Gap, Arrays]] = {}
         self._corpus: list[Arrays] = [example]
-        self._cost = 0.0  # seconds an element
-        self._spent = 0.0
+        self._cost = Cost()
+        self._spent = 0.0  # processor seconds of the original's answers
         self.answered: list[Answered] = []
         self.skipped = 0  # probes that would have taken too long
         self.refused = 0  # probes that the original did not answer
@@ -95,15 +115,14 @@ class Search:
 
     def first(self, extra: Sequence[Probe] = ()) -> Failure | list[Answered]:
         """The example, the user's own data, and other sizes. A failure on the example is returned."""
-        started = time.perf_counter()
         (trial,) = self._explore([self._example], 0.0)
         if isinstance(trial.answer, Failure):
             return trial.answer
         example = Probe("the example", self._example)
         # The first call may be slow for reasons of its own, so that the second tells the cost.
         (again,) = self._explore([self._example], 0.0)
-        self._cost = max(again.seconds or trial.seconds, 1e-5) / max(1, example.size)
-        self._spent += time.perf_counter() - started
+        self._cost.note(example.size, again.seconds or trial.seconds)
+        self._spent += again.seconds
         self._asked[example.digest()] = self._note(Answered(example, trial.answer, trial))
         self.ask(extra)
         self.ask(list(first_sizes(self._signature, self._example, self._random)))
@@ -155,21 +174,33 @@ class Search:
             if digest in self._asked:
                 found[index] = self._asked[digest]
                 continue
-            if self._spent + self._cost * probe.size > self._budget.seconds:
-                self.skipped += 1
-                continue
             self._asked[digest] = None
-            self._spent += self._cost * probe.size
             waiting.append((index, digest))
-        limit = max(PATIENCE, SLOWER * self._cost * max((probe.size for probe in probes), default=0))
         for start in range(0, len(waiting), GROUP):
-            part = waiting[start : start + GROUP]
-            trials = self._explore([probes[index].arrays for index, _ in part], limit)
-            for (index, digest), trial in zip(part, trials, strict=True):
+            part = self._affordable(
+                [(index, digest, probes[index]) for index, digest in waiting[start : start + GROUP]]
+            )
+            limit = max([PATIENCE, *(SLOWER * self._cost.of(probe.size) for _, _, probe in part)])
+            trials = self._explore([probe.arrays for _, _, probe in part], limit) if part else []
+            for (index, digest, probe), trial in zip(part, trials, strict=True):
+                self._spent += trial.seconds
                 if isinstance(trial.answer, Outputs):
-                    found[index] = self._asked[digest] = self._note(Answered(probes[index], trial.answer, trial))
+                    self._cost.note(probe.size, trial.seconds)
+                    found[index] = self._asked[digest] = self._note(Answered(probe, trial.answer, trial))
                 else:
                     self.refused += 1
+        return found
+
+    def _affordable(self, items: Sequence[tuple[int, bytes, Probe]]) -> list[tuple[int, bytes, Probe]]:
+        """Those whose answers fit into what is left of the budget."""
+        left = self._budget.seconds - self._spent
+        found = []
+        for item in items:
+            left -= self._cost.of(item[2].size)
+            if left < 0:
+                self.skipped += 1
+            else:
+                found.append(item)
         return found
 
     def _note(self, item: Answered) -> Answered:
@@ -255,7 +286,7 @@ class Search:
 
     def _affords(self, probes: int) -> bool:
         size = sum(array.size for array in self._example.values())
-        return self._spent + self._cost * size * probes <= self._budget.seconds
+        return self._spent + self._cost.of(size) * probes <= self._budget.seconds
 
 
 def _differ(one: Outputs | Failure, two: Outputs | Failure) -> bool:

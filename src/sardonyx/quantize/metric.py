@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import callables
+from sardonyx.decision import decided
 from sardonyx.errors import BadData, SourceFailed, UsageError
 from sardonyx.signature import Array
 
@@ -87,17 +88,6 @@ def _automatic(labelled: bool, classifier: bool, integer_labels: bool) -> str:
     if not labelled:
         return "agreement" if classifier else "cosine"
     return "accuracy" if integer_labels else "rmse"
-
-
-def decided(outputs: Array) -> Array:
-    """The class that the scores speak for: the largest of several, or which side of the middle a single one lies on."""
-    if outputs.dtype.kind in "iub" or outputs.ndim == 0:
-        return outputs
-    if outputs.ndim >= 2 and outputs.shape[-1] > 1:
-        return outputs.argmax(axis=-1)
-    single = outputs.reshape(len(outputs)) if outputs.ndim == 2 else outputs
-    probabilities = single.size > 0 and single.min() >= 0 and single.max() <= 1
-    return (single > (0.5 if probabilities else 0)).astype(np.int64)
 
 
 def _accuracy(outputs: Array, truth: Array) -> Rows:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import signal
 import sys
 import threading
-from contextlib import ExitStack, closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from sardonyx import machine
-from sardonyx.errors import RuntimeRefused, UsageError
+from sardonyx.errors import OutputError, RuntimeRefused, UsageError
 from sardonyx.report import Report
 from sardonyx.run.ray_cluster import cluster, set_environment
 from sardonyx.run.session import Session, Settings
@@ -31,6 +32,8 @@ SETTINGS = {
 _ONE_NODE = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "1"}
 # Ports of HAProxy and of Ray's own proxy that nobody asks for. Their defaults allow one server on a machine.
 PORTS = ("RAY_SERVE_HAPROXY_METRICS_PORT", "RAY_SERVE_HAPROXY_STATS_PORT", "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT")
+# Below the ports that systems give to outgoing connections, and below those that Ray gives to its replicas.
+_SPARE = range(20_000, 30_000)
 NAME = "sardonyx"
 
 
@@ -60,7 +63,8 @@ def serve_on_ray(options: Options) -> Report:
     _refuse_what_ray_does_not(options)
     set_environment(SETTINGS)
     _must_load(options)
-    port, *others = _free(options.host, options.port, *(0 for _ in PORTS))
+    spare, *others = spare_ports(1 + len(PORTS))
+    port = _free(options.host, options.port or spare)
     environment = dict(SETTINGS)
     if "RAY_ADDRESS" not in os.environ:
         environment |= {**_ONE_NODE, **dict(zip(PORTS, map(str, others), strict=True))}
@@ -120,8 +124,18 @@ def _must_load(options: Options) -> None:
         Session(entry.path, Settings(provider=options.provider, threads=1))
 
 
-def _free(host: str, *ports: int) -> list[int]:
-    """The ports, if nobody has them; for 0 any that is free."""
-    with ExitStack() as stack:
-        held = [stack.enter_context(closing(bound(host, port))) for port in ports]
-        return [each.getsockname()[1] for each in held]
+def _free(host: str, port: int) -> int:
+    """The port, if nobody has it."""
+    with closing(bound(host, port)):
+        return port
+
+
+def spare_ports(count: int) -> list[int]:
+    """Ports that are free now, and that no outgoing connection takes until Ray comes to use them, a minute later."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_SPARE, len(_SPARE)):
+        with suppress(OutputError):
+            found.append(_free("0.0.0.0", port))
+        if len(found) == count:
+            return found
+    raise OutputError(f"fewer than {count} ports are free", hint="stop other servers on this machine")

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +18,7 @@ import numpy as np
 from sardonyx import registry
 from sardonyx.errors import SourceFailed
 from sardonyx.signature import Arrays
+from sardonyx.sources._answers import Branch, Exported, Failure, Outputs, Steadiness, Trial
 from sardonyx.sources._recognise import PACKAGE, Source
 from sardonyx.sources._worker import Worker, WorkerDied, source_failed
 from sardonyx.sources.workers._harness import (
@@ -34,84 +35,6 @@ from sardonyx.sources.workers._harness import (
 # Exports, the original and the candidates run beside each other. Threads that spin while they wait would take the processors
 # from those that work: a tournament then takes up to ten times as long.
 PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What the original answered to one batch, in its own order."""
-
-    names: tuple[str, ...]
-    arrays: tuple[np.ndarray[Any, Any], ...]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why there is no answer: one readable line, and the user's line of code where it is known."""
-
-    reason: str
-    where: str = ""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """An answer, the branches of the model's code that it took, and how far the conditions were from the other outcome.
-
-    `reached` holds (branch, outcome); `gaps` holds, by branch, the smallest and largest value of both sides of its comparison
-    and the operator.
-    """
-
-    answer: Outputs | Failure
-    reached: frozenset[tuple[str, bool]] = frozenset()
-    gaps: Mapping[str, tuple[float, float, float, float, str]] = field(default_factory=dict)
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Branch:
-    """A condition in the model's code. `depends` says on what: `value` or `size` of the inputs, or `none` of them."""
-
-    id: str
-    file: str
-    line: int
-    text: str
-    depends: str
-    taken: tuple[bool, bool]
-    raises: tuple[bool, bool]
-    numbers: tuple[Any, ...] = ()
-
-    @property
-    def missing(self) -> tuple[bool, ...]:
-        """The outcomes that depend on the inputs, were not seen, and do not end in an error."""
-        if self.depends == "none":
-            return ()
-        return tuple(outcome for outcome in (False, True) if not self.taken[outcome] and not self.raises[outcome])
-
-
-@dataclass(frozen=True)
-class Steadiness:
-    """The outputs that change when the same inputs come again: because of a state, or only with other random seeds.
-
-    `changes` are the names of what a call changes in the model itself.
-    """
-
-    random: tuple[str, ...] = ()
-    state: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
-
-    @property
-    def steady(self) -> bool:
-        return not self.random and not self.state
-
-
-@dataclass(frozen=True)
-class Exported:
-    """The end of one export: a model file, or a reason."""
-
-    route: str
-    path: Path | None
-    seconds: float
-    failure: Failure | None = None
-    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Original:

@@ -1,7 +1,6 @@
 """Opens PyTorch models, runs them and exports them. Needs torch and numpy, and for an export onnx; see _harness.py."""
 
 import contextlib
-import copy
 import inspect
 import logging
 import os
@@ -10,14 +9,15 @@ import warnings
 
 import torch
 
-from . import _torch_program, _torch_routes
-from ._harness import alike, differences, is_user_code, reseed
+from . import _torch_program, _torch_routes, _torch_state
+from ._harness import is_user_code, reseed
 from ._torch_call import NUMBERS, Call, distinct, leaves, parameters, to_array, to_tensor
 from ._torch_refusals import Refused, first_words, refusal
+from ._torch_repairs import open_up
+from ._torch_state import SCRIPTED, Guard, changed, duplicate, parameters_of, twin
 from ._torch_weights import load_weights
 
 DISTRIBUTIONS = ("torch", "onnx", "onnxscript", "onnx-ir", "safetensors")
-SCRIPTED = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
 WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 
 
@@ -60,40 +60,6 @@ class Held:
             self.guard.restore()
 
 
-class Guard:
-    """The parameters as they were: copies of a model share them, and a call may change them, as Embedding(max_norm=1) does."""
-
-    LOOKS = 2  # calls after which every value is compared; later ones are told by the tensors' own counters of changes
-
-    def __init__(self, module, with_buffers):
-        self._module, self._with_buffers, self._kept, self._calls = module, with_buffers, None, 0
-        self.changed = []
-        self._keep()
-
-    def _tensors(self):
-        if isinstance(self._module, torch.jit.ScriptFunction):
-            return []
-        named = list(self._module.named_parameters())
-        return named + list(self._module.named_buffers()) if self._with_buffers else named
-
-    def _keep(self):
-        self._kept = [(name, tensor, tensor.detach().clone()) for name, tensor in self._tensors()]
-        self._versions = [tensor._version for _, tensor, _ in self._kept]
-
-    def restore(self):
-        """Puts back what the last call changed, and notes its name."""
-        self._calls += 1
-        versions = [tensor._version for _, tensor, _ in self._kept]
-        if versions == self._versions and self._calls > self.LOOKS:
-            return
-        for name, tensor, before in self._kept:
-            if not _same(before, tensor):
-                with torch.no_grad():
-                    tensor.copy_(before)
-                self.changed += [name] if name not in self.changed else []
-        self._versions = [tensor._version for _, tensor, _ in self._kept]
-
-
 def seed(number):
     """Makes a factory's random weights the same in every process."""
     torch.manual_seed(number)
@@ -121,9 +87,10 @@ def describe(held):
     kept = [p for p in held.parameters if p.kind.name not in ("VAR_POSITIONAL", "VAR_KEYWORD")]
     return {
         "inputs": [
-            {"name": p.name, "dtype": NUMBERS.get(p.number), "shape": [] if p.number else None}
+            {"name": name, "dtype": NUMBERS.get(p.number), "shape": [] if p.number else None}
             for p in kept
             if p.required
+            for name in p.names
         ],
         "optional": [p.name for p in kept if not p.required],
         "outputs": [],
@@ -166,54 +133,8 @@ def watches(held):
 
 def steadiness(held, inputs):
     """The outputs that change when the same copy is asked again, or with other seeds, and what a call changes in the model."""
-    call = Call(held.parameters, inputs)
-    tensors = [to_tensor(name, inputs[name]) for name in call.names]
-
-    def ask(model, number):
-        reseed(sys.modules[__name__], number)
-        args, kwargs = call.arguments([tensor.clone() for tensor in tensors])
-        with torch.no_grad():
-            found = leaves(model(*args, **kwargs))
-        return list(zip(distinct([name for name, _ in found], inputs), [to_array(tensor) for _, tensor in found]))
-
     with quiet():
-        model = duplicate(held.module) if held.copies else held.module
-        before = _state(model)
-        first = ask(model, 1)
-        changes = _differing(before, _state(model))
-        again = ask(model, 1)
-        other = ask(duplicate(held.module) if held.copies else held.module, 2)
-        held.guard.restore()
-    reseed(sys.modules[__name__], 0)
-    found = differences(first, again, other)
-    drawn = [name for (name, one), (_, two) in zip(first, other) if not alike(one, two)]  # both by fresh copies
-    return {**found, "random": drawn, "changes": changes}
-
-
-def _state(model):
-    """Every tensor and plain value that the modules hold, by name."""
-    if isinstance(model, SCRIPTED):
-        return {name: value.clone() for name, value in getattr(model, "state_dict", dict)().items()}
-    found = {name: value.detach().clone() for name, value in (*model.named_parameters(), *model.named_buffers())}
-    for prefix, module in model.named_modules():
-        for name, value in vars(module).items():
-            if isinstance(value, (bool, int, float, str)):
-                found[f"{prefix}.{name}".lstrip(".")] = value
-            elif isinstance(value, torch.Tensor):
-                found[f"{prefix}.{name}".lstrip(".")] = value.detach().clone()
-            elif isinstance(value, (list, dict, set)) and not name.startswith("_"):
-                found[f"{prefix}.{name}".lstrip(".")] = len(value)
-    return found
-
-
-def _differing(before, after):
-    """The names whose values changed; a value that was not there before was computed and kept, which changes no answer yet."""
-    return [
-        name
-        for name, value in before.items()
-        if name in after
-        and not (_same(value, after[name]) if isinstance(value, torch.Tensor) else value == after[name])
-    ]
+        return _torch_state.steadiness(held, inputs, lambda number: reseed(sys.modules[__name__], number))
 
 
 def prepare(held, inputs, *, threads=None, compiled=False, **_):
@@ -256,7 +177,7 @@ def export(held, route, out, *, inputs, dynamic=None, opset=18, input_names=(), 
             inputs=[names[name] for name in call.names],
             outputs=_asked(output_names, distinct([name for name, _ in leaves(answer)], names.values()), "output"),
             answer=answer,
-            state=_changed(held.module, after),
+            state=changed(held.module, after),
             opset=opset,
             training=training,
             out=out,
@@ -267,7 +188,8 @@ def export(held, route, out, *, inputs, dynamic=None, opset=18, input_names=(), 
             raise
         except Exception as error:
             raise refusal(error, route, job, held) from error
-    return {"constants": call.constants, "opset": written, "remarks": held.remarks + _state_remarks(job)}
+    remarks = held.remarks + _state_remarks(job)
+    return {"constants": call.constants, "opset": written, "remarks": remarks, "repairs": job.repairs}
 
 
 @contextlib.contextmanager
@@ -284,30 +206,13 @@ def quiet():
         logging.disable(before)
 
 
-def twin(model):
-    """A copy that shares the parameters and nothing else."""
-    return duplicate(model, {id(parameter): parameter for parameter in _parameters(model)})
-
-
-def duplicate(model, shared=()):
-    if isinstance(model, torch.jit.ScriptFunction):  # it has no state
-        return model
-    return copy.deepcopy(model, {**_memo(model), **dict(shared)})
-
-
-def _memo(model):
-    """Tensors that a module computed and kept, as weight_norm does: they cannot be copied with their history."""
-    kept = (value for module in model.modules() for value in vars(module).values())
-    return {id(v): v.detach() for v in kept if isinstance(v, torch.Tensor) and not v.is_leaf}
-
-
 def _hold(found, source):
     weights = source.get("weights")
     if isinstance(found, torch.export.ExportedProgram):
         if weights:
             raise ValueError("a torch.export program brings its own weights; --weights is for a factory")
         return Held(found.module(), found)
-    away = any(parameter.device.type not in ("cpu", "meta") for parameter in _parameters(found))
+    away = any(parameter.device.type not in ("cpu", "meta") for parameter in parameters_of(found))
     remarks = []
     try:
         model = duplicate(found).cpu() if away or weights else twin(found)
@@ -316,12 +221,10 @@ def _hold(found, source):
         remarks.append(f"the model cannot be copied, so it is used itself, in eval mode ({first_words(error)})")
     if weights:
         remarks += load_weights(model, weights)
+    if model is not found and not isinstance(model, SCRIPTED):
+        remarks += open_up(model)
     model = model if isinstance(model, torch.jit.ScriptFunction) else model.eval()
     return Held(model, remarks=remarks, copies=model is not found)
-
-
-def _parameters(model):
-    return () if isinstance(model, torch.jit.ScriptFunction) else model.parameters()
 
 
 def _unwrapped(model):
@@ -370,24 +273,6 @@ def _asked(names, known, what):
     if names and len(names) != len(known):
         raise ValueError(f"{len(names)} {what} names for the {len(known)} {what}s of the model: {', '.join(known)}")
     return list(names) or known
-
-
-def _changed(before, after):
-    """The buffers that a call changed, as they were before it."""
-    if isinstance(before, torch.jit.ScriptFunction):
-        return {}
-    now = dict(after.named_buffers())
-    return {name: value for name, value in before.named_buffers() if name in now and not _same(value, now[name])}
-
-
-def _same(first, second):
-    if first.shape != second.shape or first.dtype != second.dtype:
-        return False
-    return (
-        torch.equal(first.nan_to_num(), second.nan_to_num())
-        if first.is_floating_point()
-        else torch.equal(first, second)
-    )
 
 
 def _state_remarks(job):
