@@ -66,11 +66,6 @@ def reached(*roots):
     return seen
 
 
-def functions(*roots):
-    """The Python functions of the user that the roots are, hold or name."""
-    return [v for v in reached(*roots) if isinstance(v, types.FunctionType) and not _is_foreign(v.__module__)]
-
-
 class _Mapping:
     """The values of a dict: of an instance's attributes, of a module's globals, or of a dict itself."""
 
