@@ -21,11 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import sardonyx
 from sardonyx.errors import SardonyxError
 from sardonyx.sources import Original, recognise
-from traps._oracle import difference_of, expected
-from traps._trap import CLASSES, Trap
+from traps._oracle import differences, expected
+from traps._trap import CLASSES, Arrays, Trap
 
 FOLDER = Path(__file__).parent
 GOOD = ("agrees", "partial", "converted")
@@ -91,26 +93,41 @@ def _judge(trap: Trap, report: Any, error: str, path: Path) -> tuple[str, str]:
         return ("handed over wrong", f"nothing says that it has {trap.expect}") if handed else ("not named", "")
     answered = expected(trap)
     if handed:
-        difference = difference_of(trap, answered, path)
-        return ("right" if not difference else "said" if _points_at(trap, report) else "handed over wrong"), difference
+        wrong = differences(trap, answered, path)
+        if not wrong:
+            return "right", ""
+        return ("said" if all(_points_at(trap, report, case) for case, _ in wrong) else "handed over wrong"), wrong[0][
+            1
+        ]
     if trap.expect == "refuse":
         return "said", ""
     by = right_route(trap, answered, path.parent)
     return ("refused though right", f"{by} is right") if by else ("said", "")
 
 
-def _points_at(trap: Trap, report: Any) -> bool:
-    """Whether a finding that is more than information, or an unreached line, names the trap."""
-    for item in report.to_dict().get("unreached") or ():
-        if int(item["line"]) in trap.lines:
-            return True
+def _points_at(trap: Trap, report: Any, case: Arrays) -> bool:
+    """Whether a finding that is more than information names the trap: its line, its own words, or the kind of value."""
     for text in _findings(report):
         line = re.search(r"\.py:(\d+)", text)
         if line is not None and int(line[1]) in trap.lines:
             return True
         if trap.said and re.search(trap.said, text, re.IGNORECASE):
             return True
+        if text.startswith("edge-values") and any(re.search(word, text, re.IGNORECASE) for word in _edges(case)):
+            return True
     return False
+
+
+def _edges(case: Arrays) -> list[str]:
+    """How a finding about edge values would name this case: NaN, infinities, no rows, huge numbers."""
+    numbers = [array for array in case.values() if array.dtype.kind == "f"]
+    found = {
+        "nan|missing": any(np.isnan(array).any() for array in numbers),
+        "infinit": any(np.isinf(array).any() for array in numbers),
+        "= 0'": any(array.size == 0 for array in case.values()),
+        "large|huge": any(np.abs(array[np.isfinite(array)]).max(initial=0) > 1e4 for array in numbers),
+    }
+    return [word for word, here in found.items() if here]
 
 
 def _findings(report: Any) -> list[str]:
@@ -136,7 +153,7 @@ def right_route(trap: Trap, answered: Any, folder: Path) -> str:
             exported = original.export(
                 route, folder / f"{route}.onnx", example=settled.example, dynamic=settled.dynamic, **options
             )
-            if exported.path is not None and not exported.failure and not difference_of(trap, answered, exported.path):
+            if exported.path is not None and not exported.failure and not differences(trap, answered, exported.path):
                 return route
     return ""
 
