@@ -368,14 +368,14 @@ def answered(path: Path, arrays: Arrays) -> list[Any] | None:
 
 
 def same(one: Any, two: Any) -> bool:
-    """Whether two answers agree to a thousandth of their size."""
+    """Whether two answers agree: floats to a thousandth of their size, everything else exactly."""
     if one is None or two is None:
         return False
     return all(_same(np.asarray(a), np.asarray(b)) for a, b in zip(one, two, strict=True))
 
 
 def _same(one: Any, two: Any) -> bool:
-    if one.dtype.kind not in "fiub":
+    if one.dtype.kind != "f":
         return bool(np.array_equal(one.astype(str).ravel(), two.astype(str).ravel()))
     a, b = (np.asarray(array, np.float64).ravel() for array in (one, two))
     scale = np.abs(a[np.isfinite(a)]).max(initial=1e-3)

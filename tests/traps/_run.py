@@ -31,8 +31,8 @@ from traps._trap import CLASSES, Arrays, Trap
 
 FOLDER = Path(__file__).parent
 GOOD = ("agrees", "partial", "converted")
-OUTCOMES = ("handed over wrong", "not named", "refused though right", "said", "right")
-BAD = OUTCOMES[:3]
+OUTCOMES = ("handed over wrong", "model changed", "not named", "refused though right", "said", "right")
+BAD = OUTCOMES[:4]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Outcome:
     outcome: str  # one of OUTCOMES
     verdict: str  # of convert, or "error"
     route: str
+    routes: str  # the verdict of every route
+    findings: tuple[str, ...]  # the codes of convert's findings
     said: str  # convert's findings, or the reasons of its routes
     difference: str  # by the oracle, of the file that was handed over
     seconds: float
@@ -66,18 +68,41 @@ def run(trap: Trap, *, live: bool | None = None) -> Outcome:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="trap-") as folder, _workers_find_traps():
         path = Path(folder) / "model.onnx"
-        report, error = None, ""
+        source, report, error = trap.source(live=live), None, ""
+        before = state_of(source)
         try:
-            report = sardonyx.convert(
-                trap.source(live=live), path, inputs=trap.inputs, example=_example(trap), **trap.options
-            )
+            report = sardonyx.convert(source, path, inputs=trap.inputs, example=_example(trap), **trap.options)
         except SardonyxError as failure:
             error = f"{type(failure).__name__}: {failure.message}"
         seconds = time.perf_counter() - started
         outcome, difference = _judge(trap, report, error, path)
+        if state_of(source) != before:
+            outcome, difference = "model changed", "converting changed the live model"
     verdict, route = ("error", "") if report is None else (report.verdict, report["route"] or "")
     said = error if report is None else _words(report)
-    return Outcome(trap.trap_class, trap.name, trap.framework, outcome, verdict, route, said, difference, seconds)
+    routes = "" if report is None else ", ".join(f"{c['route']} {c['verdict']}" for c in report["candidates"])
+    codes = () if report is None else tuple(dict.fromkeys(finding.code for finding in report.findings or ()))
+    return Outcome(
+        trap.trap_class, trap.name, trap.framework, outcome, verdict, route, routes, codes, said, difference, seconds
+    )  # fmt: skip
+
+
+def state_of(source: Any) -> str:
+    """A live module's parameters, buffers, attributes and modes as text; "" for anything else."""
+    if not hasattr(source, "state_dict"):
+        return ""
+    modules = {
+        name: {key: value for key, value in vars(module).items() if isinstance(value, bool | int | float | str | list)}
+        for name, module in source.named_modules()
+    }
+    tensors = {name: tensor.tolist() for name, tensor in source.state_dict().items()}
+    return f"{modules} {tensors}"
+
+
+def table_row(found: dict[str, Any]) -> tuple[str, ...]:
+    """The cells of an outcome in docs/conversions.md, after the name of the trap."""
+    verdict = f"{found['verdict']} by {found['route']}" if found["route"] else found["verdict"]
+    return found["framework"], verdict, found["routes"], ", ".join(found["findings"]), found["outcome"]
 
 
 def _example(trap: Trap) -> Any:
@@ -100,7 +125,8 @@ def _judge(trap: Trap, report: Any, error: str, path: Path) -> tuple[str, str]:
             1
         ]
     if trap.expect == "refuse":
-        return "said", ""
+        words = error or f"{_words(report)} {json.dumps(report.to_dict(), default=str)}"
+        return ("said" if re.search(trap.said, words, re.IGNORECASE) else "not named"), ""
     by = right_route(trap, answered, path.parent)
     return ("refused though right", f"{by} is right") if by else ("said", "")
 
