@@ -100,8 +100,8 @@ CASES: dict[str, Case] = {
     ),
     "convert": Case(
         good=("good.onnx", "-o", "{out}"),
-        verdicts={"converted"},
-        fields={"route", "path", "opset", "ir_version", "inputs", "outputs", "candidates", "repairs"},
+        verdicts={"agrees"},
+        fields={"route", "path", "opset", "ir_version", "inputs", "outputs", "candidates", "repairs", "unreached"},
         bad={
             ("gone.onnx", "-o", "{out}"): "not-found",
             ("tree.pkl", "-o", "{out}"): "untrusted",
@@ -447,6 +447,7 @@ def test_good_input_gives_one_json_object_and_exit_0(desk: Desk, verb: str) -> N
     assert answer["ok"] is True
     assert answer["verdict"] in case.verdicts
     assert case.fields <= set(answer)
+    assert isinstance(answer["findings"], list)
     assert bool(desk.written()) == case.writes
     assert not any(name.endswith(".part") for name in desk.written())
 
@@ -481,6 +482,7 @@ def test_bad_input_is_exit_2_with_its_code_and_a_hint(desk: Desk, verb: str, wor
     assert answer["error"]["code"] == code
     assert answer["error"]["message"]
     assert answer["error"]["hint"]
+    assert answer["findings"] == []
     assert desk.written() == []
 
 

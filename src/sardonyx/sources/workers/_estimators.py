@@ -54,6 +54,7 @@ def describe(model):
         "outputs": [{"name": n, "shape": None if rest is None else ["batch", *rest]} for n, rest in named],
         "framework": "sklearn",
         "estimator": type(model).__name__,
+        "columns": list(map(str, getattr(model, "feature_names_in_", ()))),
         "kind": kind(model),
         "decided_by": decided_by([name for name, _ in named]),
         "link": _link(model),

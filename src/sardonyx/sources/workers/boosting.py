@@ -7,7 +7,7 @@ import warnings
 import numpy
 
 from . import _estimators, _skl2onnx
-from ._boosters import ensemble_of, is_classifier, library, width_of
+from ._boosters import columns_of, ensemble_of, is_classifier, library, width_of
 from ._boosters import predict as ask
 from ._estimators import Refused, as_precise_as
 from ._interface import axes_of, settle
@@ -52,6 +52,7 @@ def describe(model):
         ],
         "framework": library(model),
         "estimator": type(model).__name__,
+        "columns": columns_of(model),
         "kind": "classifier" if is_classifier(model) else "regressor",
         "decided_by": {"label": "probabilities"} if is_classifier(model) else {},
         "allow_nan": True,
