@@ -77,6 +77,13 @@ class Floats(nn.Module):
         )
 
 
+class Bounds(nn.Module):
+    """Bounds on one side and on both, by numbers and by tensors."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        return x.clamp(min=-3), x.clamp(max=3), x.clamp(-2, 5), x.clamp(min=y), x.clamp(y - 1, y + 1), x.clamp(max=2.5)
+
+
 class RepeatedIndices(nn.Module):
     """Adds to places that are named more than once."""
 

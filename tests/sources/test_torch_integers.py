@@ -119,6 +119,14 @@ def test_rounded_division_of_floats(dtype: str, route: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "float32", "float64"])
+def test_bounds_leave_infinity_and_nan(dtype: str, route: str, tmp_path: Path) -> None:
+    values = [-9, -3, -2.5, -1, 0, 1, 2, 7] + ([np.inf, -np.inf, np.nan] if "float" in dtype else [])
+    x, y = (grid.ravel().astype(dtype) for grid in np.meshgrid(values, values))
+    compare("Bounds", route, {"x": x, "y": y}, tmp_path)
+
+
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
 def test_repeated_indices_are_all_added(dtype: str, route: str, tmp_path: Path) -> None:
     x = np.arange(1, 22).reshape(7, 3).astype(dtype)

@@ -35,7 +35,7 @@ VERDICTS = {
     "none-output":      ("agrees",  "agrees",  "agrees"),
     "state":            ("agrees",  "agrees",  "agrees"),
     "where-nan":        ("agrees",  "agrees",  "agrees"),
-    "clamp-infinity":   ("agrees",  "wrong",   "wrong"),
+    "clamp-infinity":   ("agrees",  "agrees",  "agrees"),
     "non-contiguous":   ("agrees",  "agrees",  "agrees"),
     "tied":             ("agrees",  "agrees",  "agrees"),
     "custom-function":  ("agrees",  "refused", "agrees"),

@@ -106,6 +106,25 @@ def left_shift(g, value, count):
     return _cast(g, g.op("Mul", wide, g.op("Where", inside, power, _number(g, 0))), kind)
 
 
+def clamp(g, value, low=None, high=None):
+    """Bounded on one side by Max or Min: onnxruntime's Clip makes infinity the largest number where it has no bound."""
+    given = [
+        (name, bound) for name, bound in (("Max", low), ("Min", high)) if bound is not None and not _is_none(bound)
+    ]
+    for _, bound in given:
+        value = _promoted(g, value, bound)[0]
+    bounds = [(name, _cast_like(g, bound, value)) for name, bound in given]
+    if len(bounds) == 2 and all(known is not None and known.dim() == 0 for known in map(_constant, (low, high))):
+        return g.op("Clip", value, *(bound for _, bound in bounds))
+    for name, bound in bounds:
+        value = g.op(name, value, bound)
+    return value
+
+
+def clamp_max(g, value, high):
+    return clamp(g, value, None, high)
+
+
 def cumulative_sum(g, value, axis, dtype=None):
     """Running sums; integers are added up in int64 unless another type is asked for."""
     kind = _asked(dtype) or ("Long" if _name(value) in (*BITS, "Bool") else None)
@@ -196,6 +215,9 @@ SYMBOLICS = {
     "aten::bitwise_right_shift": (right_shift, 11),
     "aten::__lshift_": (left_shift, 11),
     "aten::bitwise_left_shift": (left_shift, 11),
+    "aten::clamp": (clamp, SMALL_INTEGERS),
+    "aten::clamp_min": (clamp, SMALL_INTEGERS),
+    "aten::clamp_max": (clamp_max, SMALL_INTEGERS),
     "aten::cumsum": (cumulative_sum, 11),
     "aten::count_nonzero": (count_nonzero, AXES_ARE_INPUTS),
     "aten::any": (any_of, AXES_ARE_INPUTS),
@@ -390,6 +412,11 @@ def _like(g, value, number):
     if name is not None:
         return _number(g, number, name)
     return g.op("CastLike", g.op("Constant", value_t=torch.tensor(float(number))), value)
+
+
+def _cast_like(g, value, other):
+    name = _name(other)
+    return g.op("CastLike", value, other) if name is None else _cast(g, value, name)
 
 
 def _constant(value):
