@@ -17,7 +17,7 @@ import pytest
 
 import sardonyx
 from bundling import by_hand, network, resealed
-from sardonyx.bundle import golden
+from sardonyx import golden
 from sardonyx.bundle.contents import canonical, digest, read_record
 from sardonyx.errors import InputError, NotFound
 from sardonyx.model import Model

@@ -107,6 +107,24 @@ def test_equal_models_are_proven_equal_and_others_are_not(tmp_path: Path) -> Non
     assert different["equal"] is False
 
 
+@pytest.mark.parametrize(("factor", "equal"), [("1.000001", True), ("1.0005", False)])
+def test_another_rounding_is_proven_equal_and_anything_more_is_not(tmp_path: Path, factor: str, equal: bool) -> None:
+    paths = []
+    for name, body in {"a": "y = Identity(x)", "b": f"k = Constant<value_float = {factor}>() y = Mul(x, k)"}.items():
+        (tmp_path / name).mkdir()
+        paths.append(str(hostile.written(tmp_path / name, stamped(8, 17, body))))
+    assert prove(*paths)["equal"] is equal
+
+
+def test_what_onnxruntime_optimises_wrongly_is_not_laid_at_the_door_of_the_mending(tmp_path: Path) -> None:
+    """onnxruntime 1.31 turns the product into a fused one that reads a vector by the wrong dimension."""
+    text = f"{HEAD} g (float[3,2] w, float[3] x) => (float[2] y) {{ t = Transpose<perm = [1, 0]>(w) y = MatMul(t, x) }}"
+    (tmp_path / "b").mkdir()
+    plain = hostile.written(tmp_path, text)
+    other = hostile.written(tmp_path / "b", text.replace("y = MatMul(t, x)", "u = Identity(x) y = MatMul(t, u)"))
+    assert prove(str(plain), str(other))["message"].endswith("(largest difference 0)")
+
+
 def test_a_mended_model_that_does_not_load_proves_nothing(tmp_path: Path) -> None:
     answer = prove(None, str(hostile.unknown_operator(tmp_path)))
     assert not answer["loads"]

@@ -10,11 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sardonyx.agreement import Judgement, Tolerance, flatten, judge
-from sardonyx.bundle.contents import GOLDEN, MODEL
-from sardonyx.bundle.golden import Case, Golden, load
+from sardonyx.bundle.contents import MODEL
 from sardonyx.bundle.marks import first_change
 from sardonyx.errors import SardonyxError
+from sardonyx.golden import GOLDEN, Golden, load
 from sardonyx.model import Model
 from sardonyx.run.session import Session
 
@@ -26,7 +25,7 @@ def replay(folder: Path, memory: int) -> dict[str, Any]:
     """The verdict of every case, and the first changed node if there is one."""
     golden = load(folder / GOLDEN)
     session = Session(folder / MODEL)
-    judged = [_judge(session, *pair) for pair in zip(golden.cases, golden.tolerances, strict=True)]
+    judged = [golden.judge(index, session(case.inputs)) for index, case in enumerate(golden.cases)]
     cases = [
         {"case": index, "verdict": found.verdict, "outputs": [output.to_dict() for output in found.outputs]}
         for index, found in enumerate(judged)
@@ -35,15 +34,6 @@ def replay(folder: Path, memory: int) -> dict[str, Any]:
     if any(item.verdict == "mismatch" for item in judged):
         found, remark = _search(folder, golden, memory)
     return {"cases": cases, "first_divergence": found, "remark": remark}
-
-
-def _judge(session: Session, case: Case, allowed: Any) -> Judgement:
-    answer = session(case.inputs)
-    given = dict(flatten(list(answer.values()), list(answer)))
-    tolerances = [Tolerance(*allowed[name]) for name in case.outputs]
-    return judge(
-        list(case.outputs.values()), [given.get(name) for name in case.outputs], tolerances, names=list(case.outputs)
-    )
 
 
 def _search(folder: Path, golden: Golden, memory: int) -> tuple[dict[str, Any] | None, str]:

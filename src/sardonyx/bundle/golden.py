@@ -1,17 +1,13 @@
-"""Golden cases: inputs with the model's answers, the tolerance of each answer, and marks of every tensor on the way."""
+"""Makes the golden cases of a bundle: a few inputs, the model's answers to them, and how far rounding may move each."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sardonyx.errors import BrokenModel, UsageError
-from sardonyx.files import replacing
+from sardonyx.errors import UsageError
+from sardonyx.golden import Case, Golden, save
 from sardonyx.progress import task
 from sardonyx.report import Report, Table, human_bytes
 from sardonyx.signature import Array, Arrays
@@ -19,24 +15,6 @@ from sardonyx.signature import Array, Arrays
 # Golden cases are replayed after every upgrade: a few, and not many megabytes.
 CASES, BATCH = 4, 4
 BYTES_AT_MOST = 32 << 20
-META = "sardonyx"
-
-
-@dataclass(frozen=True)
-class Case:
-    """Inputs, and the flattened outputs by name."""
-
-    inputs: Arrays
-    outputs: Arrays
-
-
-@dataclass(frozen=True)
-class Golden:
-    """All cases, the tolerance of every output as (absolute, relative), and marks of the first case's tensors."""
-
-    cases: tuple[Case, ...]
-    tolerances: tuple[Mapping[str, tuple[float, float]], ...]
-    marks: tuple[Mapping[str, Any], ...] = field(repr=False, default=())
 
 
 def keep_cases(
@@ -52,7 +30,7 @@ def keep_cases(
     """Runs the model on the first batches of the data, or on generated inputs, and writes what verify replays."""
     from sardonyx.agreement import flatten
     from sardonyx.bundle.marks import mark_tensors
-    from sardonyx.compare.noise import measure
+    from sardonyx.compare.graph_noise import measure
     from sardonyx.dataset import Dataset
     from sardonyx.model import Model
     from sardonyx.run.session import Session
@@ -86,59 +64,6 @@ def keep_cases(
         tables=(Table("golden cases", ("case", "inputs", "outputs"), rows),),
         summary=f"{len(inputs)} golden cases and marks of {len(marks)} tensors, {human_bytes(size)}",
     )  # fmt: skip
-
-
-def save(golden: Golden, target: Path) -> None:
-    """Writes the cases as tensors `0/input/x`; tolerances, marks and strings go into the file's metadata as JSON."""
-    from safetensors.numpy import save as serialized
-
-    tensors: Arrays = {}
-    strings: dict[str, Any] = {}
-    for index, case in enumerate(golden.cases):
-        for kind, arrays in (("input", case.inputs), ("output", case.outputs)):
-            for name, array in arrays.items():
-                if array.dtype.kind in "OSU":
-                    strings[f"{index}/{kind}/{name}"] = {
-                        "shape": array.shape,
-                        "values": array.astype(str).ravel().tolist(),
-                    }
-                else:
-                    tensors[f"{index}/{kind}/{name}"] = np.ascontiguousarray(array)
-    held = {"tolerances": golden.tolerances, "marks": golden.marks, "strings": strings, "cases": len(golden.cases)}
-    with replacing(target) as temporary:  # save_file would make it readable by its owner alone
-        temporary.write_bytes(serialized(tensors, metadata={META: json.dumps(held)}))
-
-
-def load(path: Path) -> Golden:
-    """The golden cases of a file. No pickle is opened, and a file that does not hold cases is named."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            held = json.loads((file.metadata() or {})[META])
-            tensors: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no dict
-        tensors |= {
-            name: np.array(item["values"], object).reshape(item["shape"]) for name, item in held["strings"].items()
-        }
-        found = [_case(tensors, index) for index in range(int(held["cases"]))]
-        tolerances = [{name: (float(a), float(r)) for name, (a, r) in item.items()} for item in held["tolerances"]]
-        whole = len(tolerances) == len(found) > 0 and all(
-            set(allowed) == set(case.outputs) for allowed, case in zip(tolerances, found, strict=True)
-        )
-        marks = tuple(map(dict, held["marks"]))
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise BrokenModel(f"{path} does not hold golden cases: {error}", hint="ship the model again") from error
-    if not whole:
-        raise BrokenModel(f"{path}: cases and tolerances do not belong together", hint="ship the model again")
-    return Golden(tuple(found), tuple(tolerances), marks)
-
-
-def _case(tensors: Mapping[str, Array], index: int) -> Case:
-    def named(kind: str) -> Arrays:
-        head = f"{index}/{kind}/"
-        return {name.removeprefix(head): array for name, array in tensors.items() if name.startswith(head)}
-
-    return Case(named("input"), named("output"))
 
 
 def _inputs(signature: Any, data: Any, cases: int, batch: int) -> list[Arrays]:

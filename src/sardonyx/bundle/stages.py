@@ -11,11 +11,12 @@ from typing import Any
 import sardonyx
 from sardonyx import files, history, machine
 from sardonyx.bundle import fingerprint
-from sardonyx.bundle.contents import FLOAT, GOLDEN, MODEL, OPTIMIZED
-from sardonyx.bundle.golden import keep_cases, load
+from sardonyx.bundle.contents import FLOAT, MODEL, OPTIMIZED
+from sardonyx.bundle.golden import keep_cases
 from sardonyx.bundle.ledger import keep_ledger
 from sardonyx.bundle.settings import Settings
 from sardonyx.errors import InputError
+from sardonyx.golden import GOLDEN, load
 from sardonyx.model import Model
 from sardonyx.report import Report
 from sardonyx.sources import Original, Outputs, Source, recognise
@@ -198,7 +199,7 @@ def _distinct(paths: Mapping[str, Path]) -> dict[str, Path]:
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("convert", _convert, (SOURCE,)),
+    Stage("convert", _convert, (SOURCE, DATA)),
     Stage("check", _check, (FLOAT,)),
     Stage("compare", _compare, (SOURCE, FLOAT, DATA)),
     Stage("optimize", _optimize, (FLOAT, DATA), measures=True, libraries=("onnxsim", "onnxslim")),

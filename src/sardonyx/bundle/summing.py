@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sardonyx.bundle.contents import FLOAT, GOLDEN, MODEL, PAGE
-from sardonyx.bundle.golden import load
+from sardonyx.bundle.contents import FLOAT, MODEL, PAGE
 from sardonyx.bundle.stages import Job
 from sardonyx.bundle.work import SUFFIX, Done
 from sardonyx.errors import InputError, RuntimeRefused
 from sardonyx.files import sha256
+from sardonyx.golden import GOLDEN, load
 from sardonyx.report import Finding, Report, Table
 
 CODES = {

@@ -47,8 +47,8 @@ Python = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Open pickles. They run code: only for files that you made yourself.")
 ]
-Rtol = Annotated[float | None, typer.Option("--rtol", help="Relative tolerance, instead of the measured one.")]
-Atol = Annotated[float | None, typer.Option("--atol", help="Absolute tolerance, instead of the measured one.")]
+Rtol = Annotated[float | None, typer.Option("--rtol", help="Relative tolerance to add to the measured one.")]
+Atol = Annotated[float | None, typer.Option("--atol", help="Absolute tolerance to add to the measured one.")]
 
 
 def parsed_sizes(words: Sequence[str]) -> dict[str, int]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, flatten, judge
-from sardonyx.compare.cases import Case, chunks
+from sardonyx.compare.cases import Case, data_cases
 from sardonyx.compare.flow import Flow
+from sardonyx.compare.graph_noise import GraphNoise
 from sardonyx.compare.localize import Divergence, localize
-from sardonyx.compare.noise import Noise, fixed, larger, measure, settle
+from sardonyx.compare.noise import Noise, added
+from sardonyx.compare.searched import Reach, searched_cases
 from sardonyx.compare.sides import (
     INPUTS,
     OnnxSide,
@@ -22,6 +24,7 @@ from sardonyx.compare.sides import (
     open_reference,
     pair,
 )
+from sardonyx.compare.source_noise import SourceNoise
 from sardonyx.compare.standin import stand_in
 from sardonyx.compare.words import report
 from sardonyx.dataset import Dataset
@@ -29,8 +32,8 @@ from sardonyx.errors import BadData, InputError, RuntimeRefused
 from sardonyx.model import Model
 from sardonyx.progress import task
 from sardonyx.report import Report
-from sardonyx.signature import Arrays
-from sardonyx.sources import Failure, Outputs
+from sardonyx.signature import Arrays, Signature
+from sardonyx.sources import Failure
 
 # A case this far beyond its tolerance is as good to search in as any worse one.
 CLEAR = 100.0
@@ -49,6 +52,11 @@ class Tally:
     worst_used: float = 0.0
     worst_output: str = ""
     worst_tolerances: Sequence[Tolerance] = ()
+
+    @property
+    def mismatch(self) -> bool:
+        """Whether a difference was found that is more than rounding."""
+        return bool(self.failures) or (self.judgement is not None and self.judgement.verdict == "mismatch")
 
     def add(self, case: Case, judged: Judgement, tolerances: Sequence[Tolerance]) -> None:
         self.judgement = judged if self.judgement is None else self.judgement.merge(judged)
@@ -72,15 +80,25 @@ def compare_models(
 ) -> Report:
     """The report of `sardonyx.compare`."""
     ours = open_candidate(candidate)
-    tally = Tally()
+    tally, reach = Tally(), Reach()
     with open_reference(reference, source_options) as theirs:
         pairing = pair(theirs.signature, ours.signature)
+        signature = theirs.signature or ours.signature
+        floor = _floor(theirs, signature, memory)
+        allowed = Tolerance(atol or 0.0, rtol or 0.0)
         data, precise = _as_fitted(theirs, data)
-        for cases in chunks(theirs, theirs.signature or ours.signature, data, seed, precise=precise):
-            _compare(theirs, ours, pairing, cases, (rtol, atol), memory, tally)
+        if data is not None:
+            for cases in data_cases(theirs, signature, data, precise=precise):
+                _compare(theirs, ours, pairing, cases, floor, allowed, tally)
+        else:
+            for cases in searched_cases(theirs, ours, pairing, signature, seed, reach):
+                _compare(theirs, ours, pairing, cases, floor, allowed, tally)
+                if tally.mismatch:
+                    break
         found, reason = _locate(theirs, ours, pairing, tally, memory) if localize else (None, "")
     judgement = _with_failures(tally)
-    return report(judgement, found, ours.operators, tally, (*pairing.notes, *filter(None, [reason])))
+    notes = (*pairing.notes, *filter(None, [reason]))
+    return report(judgement, found, ours.operators, tally, notes, reach.unreached)
 
 
 def _as_fitted(theirs: Side, data: Dataset | None) -> tuple[Dataset | None, bool]:
@@ -96,36 +114,46 @@ def _compare(
     ours: OnnxSide,
     pairing: Pairing,
     cases: Sequence[Case],
-    wanted: tuple[float | None, float | None],
-    memory: int,
+    floor: FloorOf,
+    allowed: Tolerance,
     tally: Tally,
 ) -> None:
     """Adds the verdicts of these cases to the tally."""
     with task("running the candidate"):
-        batches = [_narrowed(ours, pairing.inputs_for_candidate(case.inputs)) for case in cases]
-        answers = ours.predict(batches)
+        answers = ours.predict([_narrowed(ours, pairing.inputs_for_candidate(case.inputs)) for case in cases])
     tally.cases += len(cases)
-    answered: list[tuple[Case, Arrays, list[Any]]] = []
-    for case, batch, answer in zip(cases, batches, answers, strict=True):
-        if isinstance(answer, Failure):
-            tally.failures.append((case, answer))
+    answered: list[tuple[Case, list[Any]]] = []
+    for case, answer in zip(cases, answers, strict=True):
+        if not isinstance(answer, Failure):
+            answered.append((case, pairing.outputs_for_reference(answer, case.expected)))
+        elif case.soft:
+            tally.notes.append(("edge-values", case.name, f"the candidate fails: {answer.reason}"))
         else:
-            answered.append((case, batch, pairing.outputs_for_reference(answer, case.expected)))
+            tally.failures.append((case, answer))
     if not answered:
         return
+
+    def judged_by(case: Case, actual: list[Any], tolerances: Sequence[Tolerance]) -> Judgement:
+        names, same_shape = case.expected.names, theirs.signature is not None
+        return judge(case.expected.arrays, actual, tolerances, names=names, same_shape=same_shape)
+
     with task("measuring the noise floor"):
-        noise = _noise(theirs, ours, answered, wanted, memory)
+        noise = added(floor([case for case, _ in answered], [mine for _, mine in answered], judged_by), allowed)
         free_graphs()
     if noise.method != "exact" or not tally.method:
         tally.method = noise.method
-    for (case, _, actual), tolerances, stable in zip(answered, noise.tolerances, noise.stable, strict=True):
+    for (case, actual), tolerances, stable in zip(answered, noise.tolerances, noise.stable, strict=True):
         if case.generated and not stable:
             tally.notes.append(("unstable", case.name, "left out: rounding alone moves its NaN or infinite values"))
             continue
-        judged = judge(
-            case.expected.arrays, actual, tolerances, names=case.expected.names, same_shape=theirs.signature is not None
-        )
-        tally.add(case, judged, tolerances)
+        judged = judged_by(case, actual, tolerances)
+        if judged.verdict == "mismatch" and (case.soft or case.on_edge):
+            worst = max(judged.outputs, key=lambda output: output.used)
+            tally.notes.append(
+                ("edge-values", case.name, f"{worst.name} differs {worst.note or f'by {worst.max_abs:g}'}")
+            )
+        else:
+            tally.add(case, judged, tolerances)
 
 
 def _narrowed(ours: OnnxSide, inputs: Arrays) -> Arrays:
@@ -134,28 +162,40 @@ def _narrowed(ours: OnnxSide, inputs: Arrays) -> Arrays:
     return inputs if problems else fitted
 
 
-def _noise(
-    theirs: Side,
-    ours: OnnxSide,
-    answered: Sequence[tuple[Case, Arrays, list[Any]]],
-    wanted: tuple[float | None, float | None],
-    memory: int,
-) -> Noise:
-    expected = [case.expected.arrays for case, _, _ in answered]
-    if wanted != (None, None):
-        rtol, atol = wanted
-        return fixed("given", Tolerance(atol or 0.0, rtol or 0.0), expected)
-    inputs, actual = [case.inputs for case, _, _ in answered], [mine for _, _, mine in answered]
-    graph = theirs.graph()
-    if graph is not None:
-        return measure(graph, inputs, expected, others=actual, memory=memory)
-    # An original shows its own rounding, if its framework can compute in float64; its export shows that of the operators.
-    own = measure(ours.graph(), [batch for _, batch, _ in answered], actual, others=expected, memory=memory)
-    if own.method == "exact":
-        return own
-    doubles = theirs.predict(inputs, double=True)
-    twins = [[double.arrays] if isinstance(double, Outputs) else [] for double in doubles]
-    return larger(own, settle("float64", expected, twins))
+JudgedBy = Callable[[Case, list[Any], Sequence[Tolerance]], Judgement]
+FloorOf = Callable[[Sequence[Case], Sequence[list[Any]], JudgedBy], Noise]
+
+
+def _floor(theirs: Side, signature: Signature, memory: int) -> FloorOf:
+    """What measures the reference's own rounding on cases. The candidate's never counts: it could excuse its own faults."""
+    if not isinstance(theirs, OriginalSide):
+
+        def load() -> Model:
+            graph = theirs.graph()
+            assert graph is not None, "a side is an ONNX graph or an original"
+            return graph
+
+        graph_noise = GraphNoise(load, memory=memory)
+        return lambda cases, actual, _: graph_noise.of(
+            [case.inputs for case in cases], [case.expected.arrays for case in cases], others=actual
+        )
+    measured: list[SourceNoise] = []
+    original = theirs.original
+
+    def of(cases: Sequence[Case], actual: Sequence[list[Any]], judged_by: JudgedBy) -> Noise:
+        items = [case.item for case in cases if case.item is not None]
+        if not measured:
+            measured.append(SourceNoise(original, signature, items))
+
+        def used(noise: Noise) -> list[float]:
+            return [
+                0.0 if case.on_edge else judged_by(case, mine, tolerances).used
+                for case, mine, tolerances in zip(cases, actual, noise.tolerances, strict=True)
+            ]
+
+        return measured[0].of(items, used)
+
+    return of
 
 
 def _locate(theirs: Side, ours: OnnxSide, pairing: Pairing, tally: Tally, memory: int) -> tuple[Divergence | None, str]:

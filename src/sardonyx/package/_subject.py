@@ -11,13 +11,14 @@ from pathlib import Path
 from sardonyx import external
 from sardonyx.bundle_model import RECORD
 from sardonyx.errors import RuntimeRefused, UsageError
+from sardonyx.golden import GOLDEN
 from sardonyx.model import Model
 from sardonyx.proto import read_proto
 from sardonyx.serve import repository
 from sardonyx.serve.tensors import DATATYPES
 from sardonyx.signature import Signature
 
-MODEL, GOLDEN = "model.onnx", "golden.safetensors"
+MODEL = "model.onnx"
 # As a folder, an image and an address may be called, with nothing that YAML or a shell would read otherwise.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,48}[A-Za-z0-9])?")
 _IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@sha256:[0-9a-f]{64})?")

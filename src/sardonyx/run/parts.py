@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import arrays
+from sardonyx.agreement import for_rounding, judge
 from sardonyx.arrays import Rows
 from sardonyx.dataset import misfit, named
 from sardonyx.errors import BadData, SardonyxError
@@ -18,8 +19,6 @@ from sardonyx.samples import repeats
 from sardonyx.signature import Arrays, Signature
 
 PART_ROWS = 256
-# Kernels add up in another order for another number of rows.
-_TOLERANCE = 1e-3
 # The inputs that are cut into rows, and those that go into every part whole.
 Opened = tuple[dict[str, Rows], Arrays]
 
@@ -104,12 +103,10 @@ def _keeps_apart(session: Session, inputs: Opened) -> bool:
 
 
 def _same(together: Any, alone: list[Any]) -> bool:
+    """Whether the rows run together are those run one by one. Kernels may add up in another order."""
     if not all(isinstance(value, np.ndarray) and value.ndim and len(value) == 1 for value in alone):
         return False
-    if any(value.shape != alone[0].shape for value in alone) or together.shape != (len(alone), *alone[0].shape[1:]):
+    if any(value.shape != alone[0].shape for value in alone):
         return False
-    joined = np.concatenate(alone)
-    if together.dtype.kind != "f":
-        return np.array_equal(together, joined)
-    scale = float(np.max(np.abs(joined), initial=0, where=np.isfinite(joined)))
-    return np.allclose(together, joined, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True)
+    joined = [np.concatenate(alone)]
+    return judge(joined, [together], for_rounding(joined)).verdict != "mismatch"

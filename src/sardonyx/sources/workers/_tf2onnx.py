@@ -30,7 +30,9 @@ def export(model, route, out, *, inputs, dynamic, opset, input_names=None, outpu
     mend_tf2onnx()
     opset = min(opset, OPSET)
     names = list(model.specs or inputs)
-    answers = [name for name, _ in model.run({name: tf.constant(inputs[name]) for name in names})]
+    model.find_state(inputs)
+    with model.undisturbed():  # the export holds the state that the model was opened with
+        answers = [name for name, _ in model.run({name: tf.constant(inputs[name]) for name in names})]
     specs = {name: _spec(name, inputs[name], axes_of(dynamic, name)) for name in names}
     with tempfile.TemporaryDirectory() as folder, errors_of_tf2onnx() as records:
         made = ROUTES[route](model, specs, opset, folder)

@@ -9,16 +9,18 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the reference is the CPU's; a GPU m
 import inspect
 import logging
 import re
-import tempfile
 import zipfile
 
 import keras
-import numpy
 import tensorflow as tf
 
 from . import _tf2onnx
 from ._lite import Lite
-from ._tensors import Unreadable, distinct, leaves, plain, readable, to_array, to_spec
+from ._tensors import Unreadable, plain, readable, to_array
+from ._tf_network import Network, parameters, seed, tensors_of
+from ._tf_state import keras_code
+
+__all__ = ["adopt", "describe", "export", "load", "predict", "prepare", "seed", "steadiness"]
 
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras", "tf2onnx")
 SERVING = "serving_default"
@@ -28,39 +30,6 @@ NO_OUTPUT = (
     "NoOp",
     "Placeholder",
 )  # nodes of a frozen graph that nothing reads, and that answer nothing
-
-
-class Network:
-    """A model as a function of named tensors: `function(*arrange(named))`. Without `specs`, it takes whatever comes.
-
-    `model` is the Keras model; `folder`, `signature` and `graph` are what the network was read from.
-    """
-
-    def __init__(self, function, arrange, specs, outputs=None, **origin):
-        self.function, self.arrange, self.specs, self.outputs = function, arrange, specs, outputs
-        self.model, self.folder, self.signature, self.graph, self.owner = map(
-            origin.get, ("model", "folder", "signature", "graph", "owner")
-        )
-        self.twin = None
-
-    def run(self, named):
-        """[(name, tensor)] of the outputs, in the order in which TensorFlow flattens them."""
-        return self.name(self.function(*self.arrange(named)), named)
-
-    def name(self, answers, inputs):
-        found = list(leaves(answers))
-        names = self.outputs or [name for name, _ in found]
-        return list(zip(distinct(names, inputs), (value for _, value in found)))
-
-    def describe(self):
-        if not self.specs:
-            return {"inputs": [], "outputs": []}
-        traced = tf.function(lambda named: self.function(*self.arrange(named))).get_concrete_function(self.specs)
-        outputs = self.name(traced.structured_outputs, self.specs)
-        return {
-            "inputs": [to_spec(name, spec.dtype, spec.shape) for name, spec in self.specs.items()],
-            "outputs": [to_spec(name, spec.dtype, spec.shape) for name, spec in outputs],
-        }
 
 
 def adopt(found, source):
@@ -87,21 +56,34 @@ def no_weights(source):
         raise Unreadable("--weights fits Keras models only", "load the weights inside the factory")
 
 
-def describe(model):
+def describe(model, inputs=None):
+    """What the model takes, gives and holds. With example inputs, also for a model that declares none."""
     with readable():
-        return model.describe()
+        return model.describe(inputs)
+
+
+def steadiness(model, inputs):
+    """{"random": outputs that differ between equal calls, "state": what a call changes and later answers depend on}."""
+    require(model, inputs)
+    with readable():
+        return model.steadiness(inputs)
 
 
 def predict(model, inputs, *, double=False):
-    """What the framework answers, without training behaviour."""
+    """What the framework answers, without training behaviour. Whatever the call changes in the model is put back."""
+    require(model, inputs)
+    with readable():
+        model.find_state(inputs)
+        with model.undisturbed():
+            if double:
+                return model.run_double(inputs)
+            return [(name, to_array(name, tensor)) for name, tensor in model.run(tensors_of(model, inputs))]
+
+
+def require(model, inputs):
     missing = [name for name in model.specs if name not in inputs]
     if missing:
         raise Unreadable(f"no value for the input {', '.join(missing)}; it takes {', '.join(model.specs)}")
-    with readable():
-        if double:
-            return predict_double(model, inputs)
-        named = {name: tf.constant(inputs[name]) for name in (model.specs or inputs)}
-        return [(name, to_array(name, tensor)) for name, tensor in model.run(named)]
 
 
 def prepare(model, inputs, *, threads=None, **_):
@@ -208,7 +190,7 @@ def of_keras(model, weights=None):
         return model(*arguments, training=False)
 
     if not getattr(model, "inputs", None):
-        return Network(function, binder(model.call), {}, model=model)
+        return Network(function, binder(model.call), {}, model=model, code=keras_code(model))
     sequential = isinstance(model, keras.Sequential)
     structure = model.inputs[0] if sequential else model.input
     tensors = keras.tree.flatten(structure)
@@ -216,9 +198,8 @@ def of_keras(model, weights=None):
     # The keys of a dict name the outputs; else the layers do, as Keras reports it.
     layers = [model.layers[-1].name] if sequential else None if isinstance(model.output, dict) else model.output_names
     pack = keras.tree.pack_sequence_as
-    return Network(
-        function, lambda named: [pack(structure, [named[name] for name in specs])], specs, layers, model=model
-    )
+    origin = {"model": model, "code": keras_code(model)}
+    return Network(function, lambda named: [pack(structure, [named[name] for name in specs])], specs, layers, **origin)
 
 
 def of_function(found):
@@ -227,11 +208,12 @@ def of_function(found):
     python = getattr(function, "python_function", function)
     declared = getattr(function, "input_signature", None)
     if declared is None:
-        return Network(function, binder(python), {}, owner=found)
+        return Network(function, binder(python), {}, owner=found, code=(found,))
     names = parameters(python)
     specs = {spec.name or names[index]: spec for index, spec in enumerate(tf.nest.flatten(declared))}
     pack = tf.nest.pack_sequence_as
-    return Network(function, lambda named: pack(declared, [named[name] for name in specs]), specs, owner=found)
+    arrange = lambda named: pack(declared, [named[name] for name in specs])  # noqa: E731
+    return Network(function, arrange, specs, owner=found, code=(found,))
 
 
 def of_graph(definition, inputs, outputs, **origin):
@@ -252,58 +234,3 @@ def binder(python):
         return [dict(named)] if len(names) == 1 and len(named) > 1 else list(named.values())
 
     return arrange
-
-
-def parameters(python):
-    return [name for name in inspect.signature(python).parameters if name not in ("self", "training", "mask")]
-
-
-# float64
-
-
-def predict_double(model, inputs):
-    """The answer of a twin in float64. Raises NotImplementedError where there is none, or where it computes something else."""
-    if model.model is None or not model.specs:
-        raise NotImplementedError("only Keras models with declared inputs have a float64 twin")
-    model.twin = model.twin or make_twin(model.model)
-    wide = {name: array.astype("float64") if array.dtype.kind == "f" else array for name, array in inputs.items()}
-    answers = predict(model.twin, wide)
-    for (name, single), (_, double) in zip(predict(model, inputs), answers):
-        if single.dtype.kind == "f" and not agree(single, double):
-            raise NotImplementedError(f"the float64 twin computes another {name}, or in {double.dtype}")
-    return answers
-
-
-def agree(single, double):
-    """Whether the twin computes the same thing, however roughly: a twin of other values would be worse than none."""
-    slack = 0.05 * numpy.abs(double[numpy.isfinite(double)]).max(initial=0)
-    return double.dtype == numpy.float64 and numpy.allclose(single, double, rtol=0.05, atol=slack, equal_nan=True)
-
-
-def make_twin(model):
-    def clone(layer):
-        return type(layer).from_config(widened(layer.get_config()))
-
-    try:
-        twin = keras.models.clone_model(model, clone_function=clone)
-        with tempfile.TemporaryDirectory() as folder:
-            # Through a file, because layers such as Normalization derive state when they load it.
-            model.save_weights(os.path.join(folder, "all.weights.h5"))
-            twin.load_weights(os.path.join(folder, "all.weights.h5"))
-    except Exception as error:
-        raise NotImplementedError(f"no float64 twin: {plain(error)}") from error
-    return of_keras(twin)
-
-
-def widened(config):
-    """A layer's config with float64 wherever it says another float type; integer and string inputs stay."""
-    if isinstance(config, dict):
-        return {
-            key: "float64" if key == "dtype" and is_float(value) else widened(value) for key, value in config.items()
-        }
-    return [widened(item) for item in config] if isinstance(config, list) else config
-
-
-def is_float(policy):
-    name = policy.get("config", {}).get("name", "") if isinstance(policy, dict) else policy
-    return isinstance(name, str) and "float" in name
