@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, flatten, judge
+from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, flatten, for_rounding, judge
 from sardonyx.compare.cases import Case, chunks
 from sardonyx.compare.flow import Flow
 from sardonyx.compare.localize import Divergence, localize
 from sardonyx.compare.noise import Noise, fixed, larger, measure, settle
+from sardonyx.compare.optimizer import Doubt, ask, equal_when_plain, find_doubt
 from sardonyx.compare.sides import (
     INPUTS,
     OnnxSide,
@@ -76,9 +77,11 @@ def compare_models(
         pairing = pair(theirs.signature, ours.signature)
         for cases in chunks(theirs, theirs.signature or ours.signature, data, seed):
             _compare(theirs, ours, pairing, cases, (rtol, atol), memory, tally)
-        found, reason = _locate(theirs, ours, pairing, tally, memory) if localize else (None, "")
+        doubt = _doubt(theirs, ours, pairing, tally)
+        found, reason = _locate(theirs, ours, pairing, tally, memory) if localize and doubt is None else (None, "")
     judgement = _with_failures(tally)
-    return report(judgement, found, ours.operators, tally, (*pairing.notes, *filter(None, [reason])))
+    told = report(judgement, found, ours.operators, tally, (*pairing.notes, *filter(None, [reason])))
+    return told if doubt is None else replace(told, findings=(*(told.findings or ()), doubt.finding()))
 
 
 def _compare(
@@ -93,7 +96,7 @@ def _compare(
     """Adds the verdicts of these cases to the tally."""
     with task("running the candidate"):
         batches = [pairing.inputs_for_candidate(case.inputs) for case in cases]
-        answers = ours.predict(batches)
+        answers = _answers(ours, batches)
     tally.cases += len(cases)
     answered: list[tuple[Case, Arrays, list[Any]]] = []
     for case, batch, answer in zip(cases, batches, answers, strict=True):
@@ -103,19 +106,72 @@ def _compare(
             answered.append((case, batch, pairing.outputs_for_reference(answer, case.expected)))
     if not answered:
         return
+    same = _same_graphs(ours, pairing, answered) if theirs.signature is not None else set()
     with task("measuring the noise floor"):
-        noise = _noise(theirs, ours, answered, wanted, memory)
+        measured = [
+            (case, batch, list(case.expected.arrays) if index in same and _is_rounding(case, actual) else actual)
+            for index, (case, batch, actual) in enumerate(answered)
+        ]
+        noise = _noise(theirs, ours, measured, wanted, memory)
         free_graphs()
     if noise.method != "exact" or not tally.method:
         tally.method = noise.method
-    for (case, _, actual), tolerances, stable in zip(answered, noise.tolerances, noise.stable, strict=True):
+    for index, (tolerances, stable) in enumerate(zip(noise.tolerances, noise.stable, strict=True)):
+        case, _, actual = measured[index]
         if case.generated and not stable:
             tally.notes.append(("unstable", case.name, "left out: rounding alone moves its NaN or infinite values"))
             continue
         judged = judge(
             case.expected.arrays, actual, tolerances, names=case.expected.names, same_shape=theirs.signature is not None
         )
+        if index in same and judged.verdict == "rounding":
+            judged = judge(case.expected.arrays, case.expected.arrays, names=case.expected.names)
         tally.add(case, judged, tolerances)
+
+
+def _answers(ours: OnnxSide, batches: Sequence[Arrays]) -> list[Outputs | Failure]:
+    """The candidate's answers: failures where onnxruntime loads it only without its optimiser, an error where it does not."""
+    try:
+        return ours.predict(batches)
+    except RuntimeRefused:
+        if isinstance(ask(ours.plain, batches[:1])[0], Failure):
+            raise
+        return ask(ours, batches)
+
+
+def _same_graphs(ours: OnnxSide, pairing: Pairing, answered: Sequence[tuple[Case, Arrays, list[Any]]]) -> set[int]:
+    """The cases in which only onnxruntime's optimiser is between the candidate and the reference."""
+    cases = [replace(case, inputs=batch) for case, batch, _ in answered]
+    return equal_when_plain(
+        ours, cases, [actual for _, _, actual in answered],
+        lambda index, answer: pairing.outputs_for_reference(answer, cases[index].expected),
+    )  # fmt: skip
+
+
+def _is_rounding(case: Case, actual: Sequence[Any]) -> bool:
+    return judge(case.expected.arrays, actual, for_rounding(case.expected.arrays)).verdict != "mismatch"
+
+
+def _doubt(theirs: Side, ours: OnnxSide, pairing: Pairing, tally: Tally) -> Doubt | None:
+    """What onnxruntime's optimiser does to the candidate, where the candidate would agree without it."""
+    crashed = [case for case, failure in tally.failures if failure.where != INPUTS]
+    case = crashed[0] if crashed else tally.worst
+    if case is None:
+        return None
+    batch, exact = pairing.inputs_for_candidate(case.inputs), theirs.signature is not None
+    plain, usual = (ask(side, [batch])[0] for side in (ours.plain, ours))
+    if isinstance(plain, Failure):
+        return None
+    names, tolerances = plain.names, tally.worst_tolerances or for_rounding(case.expected.arrays)
+
+    def judging(index: int, actual: Sequence[Sequence[Any]]) -> Judgement:
+        mine = pairing.outputs_for_reference(Outputs(names, tuple(actual[index])), case.expected)
+        return judge(case.expected.arrays, mine, tolerances, names=case.expected.names, same_shape=exact)
+
+    if judging(0, [plain.arrays]).verdict == "mismatch":
+        return None
+    own = replace(case, inputs=batch, expected=plain)
+    return find_doubt(ours, [own], [usual], judging, confirmed_by="" if exact else "the reference")
 
 
 def _noise(

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sardonyx.agreement import Judgement
 from sardonyx.compare.localize import Divergence
+from sardonyx.compare.sides import QUANTIZED, RANDOM
 from sardonyx.report import Finding, Report, Table
 
 CODES = {
@@ -22,20 +23,6 @@ CODES = {
 
 # A tolerance above this share of an output's own size lets much through.
 WEAK = 0.02
-QUANTIZED = frozenset(
-    (
-        "QuantizeLinear",
-        "DynamicQuantizeLinear",
-        "QLinearConv",
-        "QLinearMatMul",
-        "MatMulInteger",
-        "ConvInteger",
-        "MatMulNBits",
-    )
-)
-RANDOM = frozenset(
-    ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli")
-)
 METHODS = {
     "float64": "noise floor from float64",
     "repeats": "noise floor from repeats",
