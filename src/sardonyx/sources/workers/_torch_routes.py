@@ -14,6 +14,7 @@ from ._torch_graph import keep_batch_statistics, tidy, weight_bytes
 from ._torch_program import signature
 from ._torch_refusals import Refused
 from ._torch_repairs import mend, plain_attention
+from ._torch_symbolics import in_pytorchs_way
 from ._torch_wrapper import is_plain, wrapped
 
 DYNAMO_NEWEST = getattr(_constants, "ONNX_MAX_OPSET", 18)
@@ -155,18 +156,19 @@ def _torchscript(model, job):
     if job.opset < SCRIPT_OLDEST:
         raise Refused(f"PyTorch writes opset {SCRIPT_OLDEST} and newer; opset {job.opset} was asked for")
     opset = min(job.opset, SCRIPT_NEWEST)
-    _export(
-        model,
-        tuple(job.tensors),
-        job.out,
-        dynamo=False,
-        opset_version=opset,
-        input_names=job.inputs,
-        output_names=job.outputs,
-        dynamic_axes={name: axes for name, axes in zip(job.inputs, job.axes) if axes},
-        training=torch.onnx.TrainingMode.TRAINING if job.training else torch.onnx.TrainingMode.EVAL,
-        do_constant_folding=not job.training and not job.state,
-    )
+    with in_pytorchs_way(opset):
+        _export(
+            model,
+            tuple(job.tensors),
+            job.out,
+            dynamo=False,
+            opset_version=opset,
+            input_names=job.inputs,
+            output_names=job.outputs,
+            dynamic_axes={name: axes for name, axes in zip(job.inputs, job.axes) if axes},
+            training=torch.onnx.TrainingMode.TRAINING if job.training else torch.onnx.TrainingMode.EVAL,
+            do_constant_folding=not job.training and not job.state,
+        )
     tidy(job)
     return opset
 
