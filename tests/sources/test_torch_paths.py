@@ -29,12 +29,14 @@ def test_a_trace_names_every_line_that_turns_a_value_into_a_constant(tmp_path: P
         place("        if x.sum() > 0:"),
         place("        for row in x:"),
         place("        scale = torch.tensor([float(x.max())])"),
-        place("        scale = torch.tensor([float(x.max())])"),
         place("        return x[:, : int(count)], total, scale"),
     ]
     assert frozen[0]["text"] == "if x.sum() > 0:"
     assert frozen[0]["why"] == "Converting a tensor to a Python boolean might cause the trace to be incorrect"
-    assert frozen[3]["why"] == "torch.tensor results are registered as constants in the trace"
+    assert frozen[2]["why"] == (
+        "Converting a tensor to a Python float might cause the trace to be incorrect; "
+        "torch.tensor results are registered as constants in the trace"
+    )
 
 
 @pytest.mark.parametrize("route", ["dynamo", "script", "trace"])

@@ -29,7 +29,7 @@ def recorded(found):
         finally:
             for item in caught:
                 if issubclass(item.category, torch.jit.TracerWarning) and is_users(item.filename):
-                    _add(found, {**_line(item.filename, item.lineno), "why": _first_sentence(item.message)})
+                    _explain(found, _line(item.filename, item.lineno), _first_sentence(item.message))
 
 
 @contextlib.contextmanager
@@ -100,6 +100,15 @@ def _line(filename, number):
 
 def _first_sentence(message):
     return " ".join(str(message).split()).partition(". ")[0].rstrip(".")
+
+
+def _explain(found, line, why):
+    """Adds a line with its reason, or a reason to the line that is there already."""
+    known = next((entry for entry in found if entry["file"] == line["file"] and entry["line"] == line["line"]), None)
+    if known is None:
+        found.append({**line, "why": why})
+    elif why not in known["why"]:
+        known["why"] += f"; {why}"
 
 
 def _add(found, entry):
