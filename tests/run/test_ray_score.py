@@ -52,7 +52,6 @@ def scored(*calls: dict[str, Path]) -> list[dict[str, Any]]:
         [sys.executable, "-W", "ignore", "-c", SCRIPT, words],
         capture_output=True,
         text=True,
-        timeout=240,
         env=environment(),
     )
     assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ def bench(
     seconds: float = 2.0,
     provider: str = "cpu",
     data: Any = None,
+    label: str | None = None,
     inputs: Sequence[str] = (),
     sizes: Mapping[str, int] | None = None,
     plot: str | Path | None = None,
@@ -33,16 +34,18 @@ def bench(
     A variant is an ONNX model or bundle, any source that convert takes, or either with a runtime before it, as
     "openvino:model.onnx", "torch-compile:file.py:factory" or ("torch-compile", module). "name=variant" names it, and so does
     one mapping of names to variants. `seconds` are for each variant at each batch size, and up to four times that while a
-    verdict is on the edge. `inputs` says what to generate where no variant does. `cold` starts each variant once more,
-    in a fresh process, to time that and to see its memory.
+    verdict is on the edge. `data` gives the inputs; where it has labels, in `label` or where `label` says, the answers of every
+    variant are judged too. `inputs` says what to generate where no variant does. `cold` starts each variant once more, in a
+    fresh process, to time that and to see its memory.
     """
     from sardonyx.bench.measurement import Plan, bench_variants
     from sardonyx.bench.variants._variant import How
+    from sardonyx.dataset import Dataset
 
     batches = [batch] if isinstance(batch, int) else list(batch or ())
     return bench_variants(
         variants,
         How(threads=threads, provider=provider, weights=weights, python=python, trust=trust, timeout=timeout),
-        Plan(seconds, batches, data, inputs, dict(sizes or {}), seed, cold, profile),
+        Plan(seconds, batches, Dataset.of(data, label), inputs, dict(sizes or {}), seed, cold, profile),
         plot=plot,
     )

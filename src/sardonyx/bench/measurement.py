@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx import machine, progress, registry
+from sardonyx.bench.accuracy import Scores, score_variants
 from sardonyx.bench.inputs import examples, fitted, make_inputs, signature_of
 from sardonyx.bench.interleave import Ratio, Timings, Turn, measure, speedup
 from sardonyx.bench.latency import latency
@@ -50,6 +51,7 @@ class Findings:
     failures: dict[str, str] = field(default_factory=dict)
     timings: dict[int, Timings] = field(default_factory=dict)
     profiles: list[Profile] = field(default_factory=list)
+    scores: Scores = field(default_factory=Scores)
 
 
 def bench_variants(sources: Sequence[Any], how: How, plan: Plan, *, plot: str | Path | None = None) -> Report:
@@ -68,6 +70,8 @@ def bench_variants(sources: Sequence[Any], how: How, plan: Plan, *, plot: str | 
         signature = signature_of(opened, plan.specs)
         for batch in plan.batches or [None]:
             _measure_batch(opened, signature, batch, how, plan, found)
+        measured = {row["name"]: opened[row["name"]] for row in found.variants}
+        found.scores = score_variants(measured, signature, plan.data, found.variants, plan.seconds)
     first = entries[0].name
     report = report_of(found, first=first, threads=how.threads or machine.threads(), plan_seconds=plan.seconds)
     if plot is not None:

@@ -23,7 +23,14 @@ HINT = "let sardonyx optimize find a graph that onnxruntime runs right, or the l
 
 
 def keep_cases(
-    model: Path, target: Path, *, data: Any = None, cases: int = CASES, batch: int = BATCH, memory: int = 1 << 30
+    model: Path,
+    target: Path,
+    *,
+    data: Any = None,
+    label: str | None = None,
+    cases: int = CASES,
+    batch: int = BATCH,
+    memory: int = 1 << 30,
 ) -> Report:
     """Runs the model on the first batches of the data, or on generated inputs, and writes what verify replays.
 
@@ -32,15 +39,16 @@ def keep_cases(
     """
     from sardonyx.agreement import flatten
     from sardonyx.bundle.marks import mark_tensors
-    from sardonyx.compare.noise import measure
+    from sardonyx.compare.graph_noise import measure
     from sardonyx.compare.optimizer import doubt_on
     from sardonyx.compare.sides import OnnxSide
+    from sardonyx.dataset import Dataset
     from sardonyx.model import Model
 
     if cases < 1 or batch < 1:
         raise UsageError("there must be at least one golden case of one example", hint="give 1 or more")
     side = OnnxSide.of(model)
-    inputs = _inputs(side.signature, data, cases, batch)
+    inputs = _inputs(side.signature, Dataset.of(data, label, ignored=True), cases, batch)
     with task("running the model with and without onnxruntime's optimiser"):
         doubt = doubt_on(model, inputs, memory=memory)
         answers = _answers(side if doubt is not None and doubt.level == "all" else side.plain, inputs)

@@ -15,8 +15,9 @@ import numpy as np
 from sardonyx.agreement import Tolerance, is_float, judge, wide
 from sardonyx.compare.floor import floor_of
 from sardonyx.compare.flow import Flow
+from sardonyx.compare.graph_noise import wide_bytes
 from sardonyx.compare.look import again
-from sardonyx.compare.noise import SAFETY, wide_bytes
+from sardonyx.compare.noise import SAFETY
 from sardonyx.compare.partial import Trace
 from sardonyx.errors import RuntimeRefused
 from sardonyx.model import Model

@@ -13,7 +13,7 @@ from typing import Any
 
 from sardonyx.agreement import Judgement, for_rounding, judge
 from sardonyx.compare.cases import Case
-from sardonyx.compare.noise import measure
+from sardonyx.compare.graph_noise import measure
 from sardonyx.compare.opinion import opinions
 from sardonyx.compare.sides import PLAIN, OnnxSide
 from sardonyx.errors import RuntimeRefused

@@ -15,6 +15,7 @@ import onnxruntime as ort
 
 from sardonyx.compare.flow import Flow
 from sardonyx.errors import RuntimeRefused
+from sardonyx.run.bounded import compute, load
 from sardonyx.run.session import Settings, options, plain
 from sardonyx.signature import Array, Arrays
 
@@ -116,7 +117,7 @@ def open_session(proto: onnx.ModelProto) -> ort.InferenceSession:
     # As the steps are listed, and Shape as soon as it can be: the default order may keep every tensor to the end.
     chosen.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     try:
-        return ort.InferenceSession(proto.SerializeToString(), chosen, providers=["CPUExecutionProvider"])
+        return load(proto.SerializeToString(), chosen)
     except Exception as error:
         raise RuntimeRefused(
             f"a part of the model does not load: {plain(error)}", hint="run sardonyx check on it"
@@ -139,12 +140,10 @@ def release() -> None:
 
 def run_session(session: ort.InferenceSession, feeds: Mapping[str, Array], targets: Sequence[str]) -> list[Any]:
     try:
-        values: list[Any] = session.run(
-            list(targets), {name: np.ascontiguousarray(array) for name, array in feeds.items()}
-        )
+        ready = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
+        return compute(session, list(targets), ready)
     except Exception as error:
         raise RuntimeRefused(f"a part of the model fails: {plain(error)}", hint="run sardonyx check on it") from error
-    return values
 
 
 def numpy_of(tensor: ir.TensorProtocol) -> Array:

@@ -11,7 +11,8 @@ from typing import Any
 from sardonyx import progress
 from sardonyx.agreement import Judgement, OutputVerdict, judge
 from sardonyx.compare.cases import Case, generated
-from sardonyx.compare.noise import DOUBTFUL, Noise, measure
+from sardonyx.compare.graph_noise import measure
+from sardonyx.compare.noise import DOUBTFUL, Noise
 from sardonyx.compare.optimizer import Doubt, ask, find_doubt
 from sardonyx.compare.sides import OnnxSide
 from sardonyx.errors import BadData, SourceFailed

@@ -11,7 +11,7 @@ import numpy as np
 
 from sardonyx import registry
 from sardonyx.compare.optimizer import doubt_on
-from sardonyx.errors import UsageError
+from sardonyx.errors import BadData, UsageError
 from sardonyx.files import check_target
 from sardonyx.model import Model
 from sardonyx.quantize import metric as metrics
@@ -108,11 +108,14 @@ def _screening(session: Session, data: split.Data, seconds: float) -> Reference:
 
 def _judge(name: str, budget: metrics.Budget, model: Model, screening: Reference, data: split.Data, seed: int) -> Judge:
     label = screening.batches[0].label
+    if label is not None and label.dtype.kind in "OUS":
+        raise BadData("the labels are text, and the model gives scores", hint="number the classes from 0, in its order")
     chosen = metrics.chosen(
         name,
         labelled=data.labelled,
         classifier=is_classifier(model, screening.outputs[0]),
         integer_labels=label is not None and np.asarray(label).dtype.kind in "iub",
+        label_hint=data.calibration.samples.label_hint,
     )
     return Judge(chosen, budget, seed)
 

@@ -20,6 +20,7 @@ import onnxruntime as ort
 from sardonyx import machine
 from sardonyx.errors import BrokenModel, RuntimeRefused, UsageError
 from sardonyx.model import Model
+from sardonyx.run.bounded import compute, load
 from sardonyx.signature import Arrays, Signature, TensorSpec
 
 ort.set_default_logger_severity(4)
@@ -208,7 +209,7 @@ class Session:
     def run_some(self, outputs: Sequence[str], inputs: dict[str, np.ndarray[Any, Any]]) -> list[Any]:
         """The outputs of these names alone, in their order and as the runtime gives them. Nothing is looked at first."""
         try:
-            values: list[Any] = self._session.run(outputs, inputs)
+            values = compute(self._session, outputs, inputs)
         except Exception as error:
             raise RuntimeRefused(
                 f"the model failed while running: {plain(error)}",
@@ -303,7 +304,7 @@ def _open(model: Model | str | Path, settings: Settings) -> ort.InferenceSession
         if isinstance(model, Model):
             session = _open_memory(model, options(settings), provider)
         else:
-            session = ort.InferenceSession(os.fspath(model), options(settings), providers=[provider])
+            session = load(os.fspath(model), options(settings), [provider])
     except Exception as error:
         raise RuntimeRefused(
             f"onnxruntime does not load {where}: {plain(error)}", hint=f"sardonyx check {where}"
@@ -328,7 +329,7 @@ def _open_memory(model: Model, chosen: ort.SessionOptions, provider: str) -> ort
         with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
             path = Path(scratch) / "model.onnx"
             ir.save(model.ir, path, external_data="model.data")
-            return ort.InferenceSession(os.fspath(path), chosen, providers=[provider])
+            return load(os.fspath(path), chosen, [provider])
     if outside:
         chosen.add_session_config_entry(_DATA_FOLDER, os.fspath(Path(outside[0].base_dir).resolve()))
-    return ort.InferenceSession(model.to_proto().SerializeToString(), chosen, providers=[provider])
+    return load(model.to_proto().SerializeToString(), chosen, [provider])

@@ -54,6 +54,7 @@ class Worker:
                  **(environment or {})},
         )  # fmt: skip
         self._buffer = b""
+        self._closed = False
         self.processor_seconds = 0.0
 
     def ask(self, task: str, *, timeout: float, **request: Any) -> dict[str, Any]:
@@ -74,6 +75,11 @@ class Worker:
         self.processor_seconds = answer["processor"]
         return answer
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
     def last_words(self, size: int = 4096) -> str:
         """The end of what the worker printed."""
         if self._log.closed:
@@ -84,6 +90,9 @@ class Worker:
 
     def close(self) -> None:
         """Ends the process and everything it started."""
+        if self._closed:
+            return
+        self._closed = True
         with suppress(ProcessLookupError):  # it may have ended by itself
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -13,6 +13,8 @@ from ._torch_call import leaves
 from ._torch_graph import keep_batch_statistics, tidy, weight_bytes
 from ._torch_program import signature
 from ._torch_refusals import Refused
+from ._torch_repairs import mend, plain_attention
+from ._torch_symbolics import in_pytorchs_way
 from ._torch_wrapper import is_plain, wrapped
 
 DYNAMO_NEWEST = getattr(_constants, "ONNX_MAX_OPSET", 18)
@@ -25,11 +27,13 @@ class Job:
     """What to export: tensors with their names and dynamic axes, the outputs' names, and where to write.
 
     `answer` is forward's own for these tensors; `state` holds the buffers that a call changes, as they were before it.
+    `repairs` names what was changed in the copy that is exported.
     """
 
     def __init__(self, *, call, tensors, axes, inputs, outputs, answer, state, opset, training, out):
         self.call, self.tensors, self.axes, self.inputs, self.outputs = call, tensors, axes, inputs, outputs
         self.answer, self.state, self.opset, self.training, self.out = answer, state, opset, training, out
+        self.repairs = []
 
 
 def run(route, held, job):
@@ -40,23 +44,24 @@ def run(route, held, job):
             "a torch.export program stays in the mode in which it was exported",
             hint="convert the module itself with --training",
         )
-    return ROUTES[kind, route](held, job)
+    with plain_attention():
+        return ROUTES[kind, route](held, job)
 
 
 def module_dynamo(held, job):
     tensors = _wide(held, job)
-    with _prepared(held, job) as model, flat(model, job.call):
+    with _prepared(held, job, "dynamo") as model, flat(model, job.call):
         return _dynamo(model, tensors, job)
 
 
 def module_script(held, job):
-    with _prepared(held, job) as model:
+    with _prepared(held, job, "script") as model:
         compiled = torch.jit.script(model)
         return _torchscript(compiled if is_plain(held, job) else wrapped(compiled, job), job)
 
 
 def module_trace(held, job):
-    with _prepared(held, job) as model, flat(model, job.call):
+    with _prepared(held, job, "trace") as model, flat(model, job.call):
         return _torchscript(model, job)
 
 
@@ -151,18 +156,19 @@ def _torchscript(model, job):
     if job.opset < SCRIPT_OLDEST:
         raise Refused(f"PyTorch writes opset {SCRIPT_OLDEST} and newer; opset {job.opset} was asked for")
     opset = min(job.opset, SCRIPT_NEWEST)
-    _export(
-        model,
-        tuple(job.tensors),
-        job.out,
-        dynamo=False,
-        opset_version=opset,
-        input_names=job.inputs,
-        output_names=job.outputs,
-        dynamic_axes={name: axes for name, axes in zip(job.inputs, job.axes) if axes},
-        training=torch.onnx.TrainingMode.TRAINING if job.training else torch.onnx.TrainingMode.EVAL,
-        do_constant_folding=not job.training and not job.state,
-    )
+    with in_pytorchs_way(opset):
+        _export(
+            model,
+            tuple(job.tensors),
+            job.out,
+            dynamo=False,
+            opset_version=opset,
+            input_names=job.inputs,
+            output_names=job.outputs,
+            dynamic_axes={name: axes for name, axes in zip(job.inputs, job.axes) if axes},
+            training=torch.onnx.TrainingMode.TRAINING if job.training else torch.onnx.TrainingMode.EVAL,
+            do_constant_folding=not job.training and not job.state,
+        )
     tidy(job)
     return opset
 
@@ -176,9 +182,11 @@ def _export(model, tensors, out=None, **options):
 
 
 @contextlib.contextmanager
-def _prepared(held, job):
-    """A fresh copy of the model in the mode that was asked for."""
+def _prepared(held, job, route):
+    """A fresh copy of the model in the mode that was asked for, with the repairs that its export needs."""
     model = held.fresh()
+    if held.copies:
+        job.repairs = mend(model, route, job.training)
     if job.training:
         model.train()
     try:
