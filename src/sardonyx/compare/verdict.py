@@ -101,7 +101,7 @@ def compare_models(
     judgement = _with_failures(tally)
     notes = (*pairing.notes, *filter(None, [reason]))
     told = report(judgement, found, ours.operators, tally, notes, reach.unreached)
-    return told if doubt is None else replace(told, findings=(*(told.findings or ()), doubt.finding()))
+    return told if doubt is None else replace(told, findings=(*told.findings, doubt.finding()))
 
 
 def _as_fitted(theirs: Side, data: Dataset | None) -> tuple[Dataset | None, bool]:
@@ -123,48 +123,61 @@ def _compare(
 ) -> None:
     """Adds the verdicts of these cases to the tally."""
     with task("running the candidate"):
-        answers = _answers(ours, [_narrowed(ours, pairing.inputs_for_candidate(case.inputs)) for case in cases])
+        batches = [_narrowed(ours, pairing.inputs_for_candidate(case.inputs)) for case in cases]
+        answers = _answers(ours, batches) if batches else []
     tally.cases += len(cases)
-    answered: list[tuple[Case, list[Any]]] = []
-    for case, answer in zip(cases, answers, strict=True):
+    answered: list[tuple[Case, Arrays, list[Any]]] = []
+    for case, batch, answer in zip(cases, batches, answers, strict=True):
         if not isinstance(answer, Failure):
-            answered.append((case, pairing.outputs_for_reference(answer, case.expected)))
+            answered.append((case, batch, pairing.outputs_for_reference(answer, case.expected)))
         elif case.soft:
             tally.notes.append(("edge-values", case.name, f"the candidate fails: {answer.reason}"))
         else:
             tally.failures.append((case, answer))
-    if not answered:
-        return
+    if answered:
+        _judge(theirs, ours, pairing, answered, floor, allowed, tally)
+
+
+def _judge(
+    theirs: Side,
+    ours: OnnxSide,
+    pairing: Pairing,
+    answered: Sequence[tuple[Case, Arrays, list[Any]]],
+    floor: FloorOf,
+    allowed: Tolerance,
+    tally: Tally,
+) -> None:
+    """Holds the candidate's answers against the reference's, within the rounding that is measured on the reference."""
 
     def judged_by(case: Case, actual: list[Any], tolerances: Sequence[Tolerance]) -> Judgement:
         names, same_shape = case.expected.names, theirs.signature is not None
         return judge(case.expected.arrays, actual, tolerances, names=names, same_shape=same_shape)
 
     same = _same_graphs(ours, pairing, answered) if theirs.signature is not None else set()
-    answered = [
-        (case, list(case.expected.arrays) if index in same and _is_rounding(case, actual) else actual)
-        for index, (case, actual) in enumerate(answered)
+    cases = [case for case, _, _ in answered]
+    actual = [
+        list(case.expected.arrays) if index in same and _is_rounding(case, mine) else mine
+        for index, (case, _, mine) in enumerate(answered)
     ]
     with task("measuring the noise floor"):
-        noise = added(floor([case for case, _ in answered], [mine for _, mine in answered], judged_by), allowed)
+        noise = added(floor(cases, actual, judged_by), allowed)
         free_graphs()
     if noise.method != "exact" or not tally.method:
         tally.method = noise.method
-    for index, (tolerances, stable) in enumerate(zip(noise.tolerances, noise.stable, strict=True)):
-        case, actual = answered[index]
+    for index, (case, tolerances, stable) in enumerate(zip(cases, noise.tolerances, noise.stable, strict=True)):
         if case.generated and not stable:
             tally.notes.append(("unstable", case.name, "left out: rounding alone moves its NaN or infinite values"))
             continue
-        judged = judged_by(case, actual, tolerances)
-        if index in same and judged.verdict == "rounding":
-            judged = judged_by(case, list(case.expected.arrays), tolerances)
+        judged = judged_by(case, actual[index], tolerances)
         if judged.verdict == "mismatch" and (case.soft or case.on_edge):
             worst = max(judged.outputs, key=lambda output: output.used)
             tally.notes.append(
                 ("edge-values", case.name, f"{worst.name} differs {worst.note or f'by {worst.max_abs:g}'}")
             )
-        else:
-            tally.add(case, judged, tolerances)
+            continue
+        if index in same and judged.verdict == "rounding":
+            judged = judge(case.expected.arrays, case.expected.arrays, names=case.expected.names)
+        tally.add(case, judged, tolerances)
 
 
 def _answers(ours: OnnxSide, batches: Sequence[Arrays]) -> list[Outputs | Failure]:
@@ -177,11 +190,11 @@ def _answers(ours: OnnxSide, batches: Sequence[Arrays]) -> list[Outputs | Failur
         return ask(ours, batches)
 
 
-def _same_graphs(ours: OnnxSide, pairing: Pairing, answered: Sequence[tuple[Case, list[Any]]]) -> set[int]:
+def _same_graphs(ours: OnnxSide, pairing: Pairing, answered: Sequence[tuple[Case, Arrays, list[Any]]]) -> set[int]:
     """The cases in which only onnxruntime's optimiser is between the candidate and the reference."""
-    cases = [replace(case, inputs=_narrowed(ours, pairing.inputs_for_candidate(case.inputs))) for case, _ in answered]
+    cases = [replace(case, inputs=batch) for case, batch, _ in answered]
     return equal_when_plain(
-        ours, cases, [actual for _, actual in answered],
+        ours, cases, [actual for _, _, actual in answered],
         lambda index, answer: pairing.outputs_for_reference(answer, cases[index].expected),
     )  # fmt: skip
 
@@ -196,7 +209,7 @@ def _doubt(theirs: Side, ours: OnnxSide, pairing: Pairing, tally: Tally) -> Doub
     case = crashed[0] if crashed else tally.worst
     if case is None:
         return None
-    batch, exact = _narrowed(ours, pairing.inputs_for_candidate(case.inputs)), theirs.signature is not None
+    batch, exact = pairing.inputs_for_candidate(case.inputs), theirs.signature is not None
     plain, usual = (ask(side, [batch])[0] for side in (ours.plain, ours))
     if isinstance(plain, Failure):
         return None

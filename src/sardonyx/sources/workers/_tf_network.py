@@ -78,7 +78,13 @@ class Network:
 
     def hints(self, inputs):
         """What the graph of a call on these inputs compares them with, of a model that declares none."""
-        return {} if self.specs else look(self.trace(specs_of(inputs)), list(inputs)).described()
+        if self.specs:
+            return {}
+        try:
+            return look(self.trace(specs_of(inputs)), list(inputs)).described()
+        except Exception as error:  # its Python code may need values
+            logging.getLogger(__name__).warning("no trace: %s", plain(error))
+            return {}
 
     def trace(self, specs):
         """The graph of a call on tensors of these specs; the last few are kept."""

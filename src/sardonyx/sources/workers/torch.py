@@ -189,7 +189,7 @@ def export(held, route, out, *, inputs, dynamic=None, opset=18, input_names=(), 
         except Exception as error:
             raise refusal(error, route, job, held) from error
     remarks = held.remarks + _state_remarks(job)
-    return {"constants": call.constants, "opset": written, "remarks": remarks, "repairs": job.repairs}
+    return {"constants": call.constants, "opset": written, "remarks": remarks, **job.notes}
 
 
 @contextlib.contextmanager
