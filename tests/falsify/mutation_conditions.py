@@ -297,7 +297,7 @@ def _alike(array: Array) -> Array:
 
 floats, integers = kind(*FLOATS), kind(*INTEGERS)
 columns = kind(*FLOATS, rank=2, last=2)
-whole_columns = kind(*INTEGERS, rank=2)
+whole_columns = kind(*INTEGERS, rank=2, last=2)
 CONDITIONS = (
     Condition("one feature is negative", "sign", columns, _of_column("below", 1, 0.0), with_value(-1.0, 1), "({x}[..., 1] < 0).any()"),
     Condition("every value is negative", "sign", floats, _compared("below", 0.0, "ReduceMax"), filled(lambda a: -np.abs(a) - 0.1), "{x}.max() < 0"),
