@@ -199,7 +199,7 @@ def _distinct(paths: Mapping[str, Path]) -> dict[str, Path]:
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("convert", _convert, (SOURCE,)),
+    Stage("convert", _convert, (SOURCE, DATA)),
     Stage("check", _check, (FLOAT,)),
     Stage("compare", _compare, (SOURCE, FLOAT, DATA)),
     Stage("optimize", _optimize, (FLOAT, DATA), measures=True, libraries=("onnxsim", "onnxslim")),

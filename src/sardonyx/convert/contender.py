@@ -32,16 +32,11 @@ class Contender:
         repairs: tuple[str, ...] = (),
     ) -> None:
         self.exported, self.model = exported, model
-        reason = f"repaired: {', '.join(repairs)}" if repairs else ""
+        self.mended = bool(repairs)  # after the export, as the table of repairs says
+        done = (*(exported.notes.get("repairs") or ()), *repairs)
+        reason = f"repaired: {', '.join(done)}" if done else ""
         self.candidate = Candidate(
-            exported.route,
-            "agrees",
-            exported.seconds,
-            model,
-            max_error=0.0,
-            tolerance=0.0,
-            repairs=repairs,
-            reason=reason,
+            exported.route, "agrees", exported.seconds, model, max_error=0.0, tolerance=0.0, repairs=done, reason=reason
         )
         self.used = 0.0  # the largest share of a tolerance that it used
         self._stack = ExitStack()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from sardonyx.convert.candidate import Candidate
 from sardonyx.falsify import Answered, Probe
 from sardonyx.falsify.sizes import symbols
 from sardonyx.signature import Array, Arrays, Signature
-from sardonyx.sources import Failure, Original, Outputs, Trial
+from sardonyx.sources import Failure, Original, Outputs, Source, Trial
 
 # Rows tried by themselves, and turns of making what is left plainer.
 ROWS = 8
@@ -81,6 +81,34 @@ def save_counterexample(candidate: Candidate, output: Path) -> Path | None:
     path = output.with_name(f"{output.stem}.{candidate.route}.counterexample.npz")
     write_npz(path, candidate.counterexample)
     return path
+
+
+# How a user calls the original. `{model}` is the factory's name with brackets, or `model` for a live object.
+CALLS = {
+    "torch": ("torch", "{model}.eval()({tensors})", "torch.from_numpy(case['{name}'])"),
+    "tensorflow": ("numpy", "{model}({tensors})", "case['{name}']"),
+    "jax": ("numpy", "{model}({tensors})", "case['{name}']"),
+    "sklearn": ("numpy", "{model}.predict({tensors})", "case['{name}']"),
+    "boosting": ("numpy", "{model}.predict({tensors})", "case['{name}']"),
+}
+
+
+def reproduction(source: Source, route: str, file: Path, counterexample: Mapping[str, Any]) -> list[str]:
+    """Three lines of Python that show the original's answer beside the export's."""
+    library, call, tensor = CALLS.get(source.plugin, ("numpy", "", ""))
+    names = [name for name in counterexample if not name.startswith(("expected.", "exported."))]
+    outputs = [name for name in counterexample if name.startswith("expected.")]
+    model, place = "model", ""
+    if source.attribute and source.path is not None:
+        model, place = f"{source.attribute}()", f"; from {source.path.stem} import {source.attribute}"
+    tensors = ", ".join(tensor.format(name=name) for name in names)
+    asked = call.format(model=model, tensors=tensors) if call else f"case[{outputs[0]!r}]"
+    given = ", ".join(f"case[{name.replace('expected.', 'exported.')!r}]" for name in outputs)
+    return [
+        f"import numpy, {library}{place}" if library != "numpy" else f"import numpy{place}",
+        f"case = numpy.load({str(file)!r}); print({asked})  # the original",
+        f"print({given})  # the export by {route}",
+    ]
 
 
 def _simpler(signature: Signature, inputs: Arrays) -> Iterator[Arrays]:

@@ -31,6 +31,10 @@ ON_EDGE = "differs only where an input lies exactly on a threshold, which float3
 VAIN = 0.1
 # Findings about soft probes that one export may have.
 SOFT_FINDINGS = 3
+# Answers to the same inputs by which random outputs are compared.
+DRAWS = 48
+# Standard errors that two means, and times that two spreads, may be apart by chance: about once in a million.
+MEANS_APART, SPREADS_APART = 6.0, 3.0
 
 
 class Evaluation:
@@ -131,7 +135,7 @@ class Evaluation:
     def repaired(self, fallen: Contender | Candidate, exported: Exported) -> Contender | None:
         """The first repaired copy of an export that is wrong for a known reason and agrees on all answers so far."""
         candidate = fallen.candidate if isinstance(fallen, Contender) else fallen
-        if candidate.verdict != "wrong" or candidate.repairs:
+        if candidate.verdict != "wrong" or (isinstance(fallen, Contender) and fallen.mended):
             return None
         types = {
             name: str(np.asarray(array).dtype)
@@ -147,6 +151,19 @@ class Evaluation:
                 return opened
             self.leave(opened)
         return None
+
+    def judge_spread(self, contender: Contender) -> None:
+        """Holds the outputs that are random against the original's by their mean and spread over many draws."""
+        if not self._ignored or not contender.racing:
+            return
+        example = self._answered[0].probe.arrays
+        theirs, mine = (side.predict([example] * DRAWS) for side in (self._original, contender))
+        for name in sorted(self._ignored):
+            fault = spread_fault(_draws(theirs, name), _draws(mine, name, self._answered[0].outputs.names))
+            if fault:
+                reason = f"{name} is random in the original, and {fault}"
+                contender.candidate = replace(contender.candidate, verdict="wrong", reason=reason, max_error=None)
+                return
 
     def leave(self, contender: Contender) -> None:
         """Ends the export's process."""
@@ -237,6 +254,33 @@ class Evaluation:
                 "if your inputs can be like this, check them before the model",
             )  # fmt: skip
             contender.candidate = replace(contender.candidate, findings=(*contender.candidate.findings, finding))
+
+
+def spread_fault(theirs: Array, mine: Array) -> str:
+    """What tells two sets of draws, one a row, apart; empty where nothing does."""
+    if theirs.shape[1:] != mine.shape[1:]:
+        return f"the export's has the shape {list(mine.shape[1:])}, not {list(theirs.shape[1:])}"
+    spread, own = theirs.std(0), mine.std(0)
+    if spread.mean() > 0 and own.mean() == 0:
+        return "the export always answers the same: what was drawn for the example is frozen into it"
+    error = np.sqrt((spread**2 + own**2) / len(theirs)) + 1e-6 * (np.abs(theirs).max() + 1e-30)
+    apart = float((np.abs(theirs.mean(0) - mine.mean(0)) / error).max(initial=0.0))
+    if apart > MEANS_APART:
+        return f"the mean of the export's differs by {apart:.3g} standard errors"
+    ratio = float(own.mean() / spread.mean()) if spread.mean() else 1.0
+    if not 1 / SPREADS_APART < ratio < SPREADS_APART:
+        return f"the export's spreads {ratio:.3g} times as far"
+    return ""
+
+
+def _draws(answers: Sequence[Outputs | Failure], name: str, names: Sequence[str] = ()) -> Array:
+    """The draws of one output, one a row. An export's outputs are found by their place."""
+    rows = []
+    for answer in answers:
+        if isinstance(answer, Outputs):
+            place = (names or answer.names).index(name)
+            rows.append(np.asarray(answer.arrays[place], np.float64).reshape(-1))
+    return np.stack(rows) if rows else np.zeros((0, 0))
 
 
 def _narrowed(found: OutputVerdict, item: Answered, answer: Outputs) -> OutputVerdict:

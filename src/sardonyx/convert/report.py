@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sardonyx import reach
 from sardonyx.compare.words import LISTED, unreached_finding
 from sardonyx.convert.candidate import Candidate
 from sardonyx.convert.contender import Contender
-from sardonyx.convert.counterexample import save_counterexample
+from sardonyx.convert.counterexample import reproduction, save_counterexample
 from sardonyx.convert.spent import Spent
 from sardonyx.falsify import Search
 from sardonyx.model import Model
@@ -49,7 +50,7 @@ def report(outcome: Outcome, spent: Spent) -> Report:
     table = _table(outcome.candidates, winner)
     unreached = outcome.search.unreached()
     fields: dict[str, Any] = {
-        "candidates": [c.to_dict(saved[c.route]) for c in outcome.candidates],
+        "candidates": [_candidate_field(c, saved[c.route], outcome.source) for c in outcome.candidates],
         "probes": [item.probe.name for item in outcome.search.answered],
         "unreached": [_unreached_field(branch, missed) for branch, missed in unreached],
         "seconds": spent.to_dict() | {"exporters": sum(c.seconds for c in outcome.candidates)},
@@ -112,6 +113,7 @@ def _unsteady_findings(steadiness: Steadiness) -> Iterator[Finding]:
 def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Iterator[Finding]:
     assert outcome.winner is not None, "findings are about what was handed over"
     yield from outcome.winner.candidate.findings
+    yield from reach.findings(outcome.winner.model)
     yield from map(unreached_finding, unreached[:LISTED])
     for name in outcome.unproven:
         yield Finding(
@@ -154,6 +156,20 @@ def _reach(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> str:
     if outcome.unproven:
         return f"no difference found on {count} inputs, but rounding hides {', '.join(outcome.unproven)}"
     return f"no difference from the original found on {count} inputs"
+
+
+def _candidate_field(candidate: Candidate, saved: Path | None, source: Source) -> dict[str, Any]:
+    """What the JSON says of a candidate; of a wrong one, also three lines of Python that show it."""
+    lines = (
+        reproduction(source, candidate.route, saved, candidate.counterexample)
+        if saved is not None and candidate.counterexample is not None and _compared(candidate.counterexample)
+        else []
+    )
+    return {**candidate.to_dict(saved), "reproduce": lines}
+
+
+def _compared(counterexample: Mapping[str, Any]) -> bool:
+    return any(name.startswith("exported.") for name in counterexample)
 
 
 def _unreached_field(branch: Branch, missed: bool) -> dict[str, Any]:

@@ -152,6 +152,8 @@ class _Tournament:
             advance(text="convert: searching for an input that tells them apart")
             with self.spent.on("searching"):
                 _search(self.evaluation, self.search, self.race, exports)
+                for contender in self.race.racing:
+                    self.evaluation.judge_spread(contender)
 
     def crown(self, output: Path) -> Contender | None:
         """The best of those still in the race, written to `output`; None if there is none."""

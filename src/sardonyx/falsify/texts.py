@@ -96,7 +96,10 @@ def around(
     known = {spec.name: columns for spec in strings if (columns := _categories(spec, description))}
     if known:
         rows = min(EVERY, max(len(values) for columns in known.values() for values in columns))
-        changed = {name: _every_category(columns, rows, random) for name, columns in known.items()}
+        changed = {
+            name: _every_category(columns, rows, random).reshape(rows, *example[name].shape[1:])
+            for name, columns in known.items()
+        }
         found["every category"] = beside(signature, example, changed, random)
     return found
 

@@ -57,12 +57,9 @@ def _run(step, given):
 
 
 def _bind(step, given):
-    """The step in float64; where it has none, as the jaxpr has it, on arguments that are rounded for it."""
+    """The step in float64. Those about bits are run as the jaxpr has them: in another type they mean another thing."""
     if step.primitive.name not in BITS:
-        try:
-            return _ask(step, given, {key: _wider(value) for key, value in step.params.items()})
-        except (TypeError, ValueError, NotImplementedError):
-            pass  # it asks for one type, as a call back into Python does
+        return _ask(step, given, {key: _wider(value) for key, value in step.params.items()})
     narrow = [
         lax.convert_element_type(value, variable.aval.dtype) if value.dtype in WIDER.values() else value
         for value, variable in zip(given, step.invars)
@@ -120,4 +117,15 @@ def _solve(params, given):
     return _closed(jaxprs.solve, [*constants, *right])
 
 
-RULES = {"scan": _scan, "while": _while, "cond": _cond, "custom_linear_solve": _solve}
+def _scatter(function):
+    """A scatter that combines: it holds how as a jaxpr of the old type, which the public function makes anew."""
+    kept = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
+    return lambda params, given: [function(*given, **{key: params[key] for key in kept})]
+
+
+RULES = {
+    "scan": _scan, "while": _while, "cond": _cond, "custom_linear_solve": _solve, "scatter-add": _scatter(lax.scatter_add),
+    "scatter-mul": _scatter(lax.scatter_mul), "scatter_mul": _scatter(lax.scatter_mul),
+    "scatter-min": _scatter(lax.scatter_min), "scatter_min": _scatter(lax.scatter_min),
+    "scatter-max": _scatter(lax.scatter_max), "scatter_max": _scatter(lax.scatter_max),
+}  # fmt: skip

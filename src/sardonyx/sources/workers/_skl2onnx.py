@@ -5,9 +5,10 @@ import warnings
 
 import numpy
 
+from ._boosters import library
 from ._estimators import Refused, predict
 from ._interface import axes_of, settle
-from ._pipelines import know_boosters
+from ._pipelines import our_converters, stamp
 from ._trees import mended
 
 ML_OPSET = 3  # the newest that all converters take, and the first whose trees hold float64
@@ -18,6 +19,9 @@ PACKING = {
     "KBinsDiscretizer": ("encode", "onehot", "onehot-dense"),
     "RandomTreesEmbedding": ("sparse_output", True, False),
 }
+# Estimators whose operators compute in float32 alone.
+SINGLE = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
+LAST = "estimator"
 TYPES = {
     "float": "FloatTensorType", "double": "DoubleTensorType", "int64": "Int64TensorType", "int32": "Int32TensorType",
     "int16": "Int16TensorType", "int8": "Int8TensorType", "uint8": "UInt8TensorType", "bool": "BooleanTensorType",
@@ -35,17 +39,42 @@ def export(model, route, out, *, inputs, dynamic, opset, input_names=(), output_
     model = getattr(model, "best_estimator_", model)
     oldest = max(OLDEST.get(type(part).__name__, 0) for _, part in _named_parts(model))
     newest = max(oldest, min(opset, skl2onnx.__max_supported_opset__))
-    types = _types(inputs, dynamic, double=route.endswith("-double"))
+    double = route.endswith("-double")
+    types = _types(inputs, dynamic, double=double)
     try:
-        know_boosters([part for _, part in _named_parts(model)])
-        with warnings.catch_warnings(), mended(), _unpacked(model):
+        parts = [part for _, part in _named_parts(model)]
+        with warnings.catch_warnings(), our_converters(parts), mended(), _unpacked(model):
             warnings.simplefilter("ignore")
-            exported = _converted(model, types, newest)
+            exported = _converted(_rounding(model) if double else model, types, newest)
     except Exception as error:
         raise refusal(model, error) from error
+    stamp(exported)
     settle(exported, answers, inputs=inputs, dynamic=dynamic, opset=newest, output_names=output_names)
     onnx.save(exported, out)
     return {"opset": newest}
+
+
+def _rounding(model):
+    """The estimator with a step that rounds to float32 where it does so itself, or where no operator takes float64."""
+    from skl2onnx.sklapi import CastTransformer
+    from sklearn.pipeline import Pipeline
+
+    steps = list(getattr(model, "steps", [(LAST, model)]))
+    name, last = steps[-1]
+    if not rounds(last) and type(last).__name__ not in SINGLE:
+        return model
+    return Pipeline([*steps[:-1], ("rounded", CastTransformer(dtype=numpy.float32)), (name, last)])
+
+
+def rounds(model):
+    """Whether all that an estimator makes of its input goes through trees that round it to float32."""
+    if library(model) != "sklearn":
+        return library(model) != "lightgbm"
+    members = numpy.ravel(numpy.asarray(getattr(model, "estimators_", ()), dtype=object)).tolist()
+    members += [calibrated.estimator for calibrated in getattr(model, "calibrated_classifiers_", ())]
+    if members:
+        return all(map(rounds, members))
+    return hasattr(model, "tree_")
 
 
 def _converted(model, types, opset):

@@ -13,6 +13,7 @@ from . import _torch_program, _torch_routes, _torch_state
 from ._harness import is_user_code, reseed
 from ._torch_call import NUMBERS, Call, distinct, leaves, parameters, to_array, to_tensor
 from ._torch_refusals import Refused, first_words, refusal
+from ._torch_repairs import open_up
 from ._torch_state import SCRIPTED, Guard, changed, duplicate, parameters_of, twin
 from ._torch_weights import load_weights
 
@@ -86,9 +87,10 @@ def describe(held):
     kept = [p for p in held.parameters if p.kind.name not in ("VAR_POSITIONAL", "VAR_KEYWORD")]
     return {
         "inputs": [
-            {"name": p.name, "dtype": NUMBERS.get(p.number), "shape": [] if p.number else None}
+            {"name": name, "dtype": NUMBERS.get(p.number), "shape": [] if p.number else None}
             for p in kept
             if p.required
+            for name in p.names
         ],
         "optional": [p.name for p in kept if not p.required],
         "outputs": [],
@@ -186,7 +188,8 @@ def export(held, route, out, *, inputs, dynamic=None, opset=18, input_names=(), 
             raise
         except Exception as error:
             raise refusal(error, route, job, held) from error
-    return {"constants": call.constants, "opset": written, "remarks": held.remarks + _state_remarks(job)}
+    remarks = held.remarks + _state_remarks(job)
+    return {"constants": call.constants, "opset": written, "remarks": remarks, **job.notes}
 
 
 @contextlib.contextmanager
@@ -218,6 +221,8 @@ def _hold(found, source):
         remarks.append(f"the model cannot be copied, so it is used itself, in eval mode ({first_words(error)})")
     if weights:
         remarks += load_weights(model, weights)
+    if model is not found and not isinstance(model, SCRIPTED):
+        remarks += open_up(model)
     model = model if isinstance(model, torch.jit.ScriptFunction) else model.eval()
     return Held(model, remarks=remarks, copies=model is not found)
 
