@@ -33,7 +33,7 @@ def main() -> None:
             "--dist",
             "worksteal",
             str(ROOT / "tests/convert/test_matrix.py"),
-            str(ROOT / "tests/traps/test_traps.py"),
+            str(ROOT / "tests/convert/test_traps.py"),
         ]
         subprocess.run(
             [*command, *sys.argv[1:]], env={**os.environ, "SARDONYX_WRITE_CONVERSIONS": folder}, cwd=ROOT, check=False

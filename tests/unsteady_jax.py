@@ -204,3 +204,8 @@ def decides(x: Any) -> Any:
     if x.sum() > 3:
         return jnp.sin(x)
     return x * 2
+
+
+def halves(x: Any) -> Any:
+    """Never ends on infinity."""
+    return jax.lax.while_loop(lambda a: jnp.abs(a).max() > 0.5, lambda a: a / 2, x)

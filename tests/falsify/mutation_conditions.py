@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from falsify.mutation_bases import COLOURS
 from sardonyx.signature import TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -183,6 +184,18 @@ def _rows_equal(writer: Writer, x: str, _: TensorSpec) -> str:
     return writer.op("And", several, writer.above(writer.op("ReduceMin", writer.number(x), keepdims=0), 0.1))
 
 
+def _matches(pattern: str) -> Callable[[Writer, str, TensorSpec], str]:
+    return lambda w, x, _: w.op("RegexFullMatch", x, pattern=pattern)
+
+
+def _unknown(writer: Writer, x: str, _: TensorSpec) -> str:
+    known = [writer.op("Equal", x, writer.constant(colour, object)) for colour in COLOURS]
+    seen = known[0]
+    for one in known[1:]:
+        seen = writer.op("Or", seen, one)
+    return writer.op("Not", seen)
+
+
 def _text_equals(value: str) -> Callable[[Writer, str, TensorSpec], str]:
     return lambda w, x, _: w.op("Equal", x, w.constant(value, object))
 
@@ -256,6 +269,10 @@ def named(name: str) -> Callable[[TensorSpec], bool]:
     return lambda spec: spec.name == name
 
 
+def named_string(name: str) -> Callable[[TensorSpec], bool]:
+    return lambda spec: spec.name == name and spec.dtype == "string"
+
+
 def copied(other: str) -> Callable[[Arrays, str], Arrays]:
     """The example with one input the same as another."""
     return lambda example, name: {**example, name: example[other]}
@@ -295,9 +312,9 @@ def _alike(array: Array) -> Array:
     return changed
 
 
-floats, integers = kind(*FLOATS), kind(*INTEGERS)
+floats, integers, strings, texts = kind(*FLOATS), kind(*INTEGERS), kind("string"), named_string("X")
 columns = kind(*FLOATS, rank=2, last=2)
-whole_columns = kind(*INTEGERS, rank=2)
+whole_columns = kind(*INTEGERS, rank=2, last=2)
 CONDITIONS = (
     Condition("one feature is negative", "sign", columns, _of_column("below", 1, 0.0), with_value(-1.0, 1), "({x}[..., 1] < 0).any()"),
     Condition("every value is negative", "sign", floats, _compared("below", 0.0, "ReduceMax"), filled(lambda a: -np.abs(a) - 0.1), "{x}.max() < 0"),
@@ -345,11 +362,17 @@ CONDITIONS = (
     Condition("all shorter than the padding", "two inputs", named("lengths"), _short, filled(lambda a: a * 0 + 1), "{x}.max() < x.size(1)", rows=False),
     Condition("a white pixel", "pixel", kind("uint8"), _compared("equal", 255.0), with_value(255), "({x} == 255).any()"),
     Condition("a black picture", "pixel", kind("uint8"), _zeros, filled(np.zeros_like), "({x} == 0).all()"),
-    Condition("one word", "word", kind("string"), _text_equals("sugar"), with_value("sugar"), needle=True),
-    Condition("one category", "category", kind("string"), _text_equals("gold"), with_value("gold"), needle=True),
-    Condition("another category", "category", kind("string"), _text_equals("west"), with_value("west"), needle=True),
-    Condition("an unknown word", "unknown word", kind("string"), _text_equals("unknown"), with_value("unknown"), needle=True),
-    Condition("an empty text", "empty text", kind("string"), _text_equals(""), with_value(""), needle=True),
-    Condition("a text with an accent", "accents", kind("string"), _text_equals("café"), with_value("café"), needle=True),
-    Condition("a word in upper case", "upper case", kind("string"), _text_equals("COFFEE"), with_value("COFFEE"), needle=True),
+    Condition("one word", "word", texts, _text_equals("sugar"), with_value("sugar"), needle=True),
+    Condition("another word", "word", texts, _text_equals("stale"), with_value("stale"), needle=True),
+    Condition("one colour", "category", named("colour"), _text_equals("gold"), with_value("gold"), needle=True),
+    Condition("another colour", "category", named("colour"), _text_equals("brown"), with_value("brown"), needle=True),
+    Condition("one place", "category", named("place"), _text_equals("west"), with_value("west"), needle=True),
+    Condition("an unknown colour", "unknown category", named("colour"), _unknown, with_value("mauve"), needle=True),
+    Condition("an empty text", "empty text", strings, _text_equals(""), with_value(""), needle=True),
+    Condition("an accent", "accents", strings, _matches(r".*[^\x00-\x7f].*"), with_value("café"), needle=True),
+    Condition("a letter in upper case", "upper case", strings, _matches(r".*[A-Z].*"), with_value("Coffee"), needle=True),
+    Condition("an apostrophe", "punctuation", texts, _matches(r".*'.*"), with_value("don't"), needle=True),
+    Condition("a comma", "punctuation", texts, _matches(r".*,.*"), with_value("tea, cake"), needle=True),
+    Condition("two blanks in a row", "blanks", texts, _matches(r".*  .*"), with_value("tea  cake"), needle=True),
+    Condition("a text of more than 200 letters", "long text", texts, _matches(r"(?s).{200}.*"), with_value("tea " * 60), needle=True),
 )  # fmt: skip

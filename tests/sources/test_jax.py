@@ -12,7 +12,7 @@ import pytest
 from sardonyx.errors import SourceFailed
 from sardonyx.model import Model
 from sardonyx.signature import Signature
-from sardonyx.sources import Original, Outputs, recognise
+from sardonyx.sources import Failure, Original, Outputs, recognise
 
 pytestmark = pytest.mark.heavy
 
@@ -134,6 +134,16 @@ def test_code_that_looks_at_values_answers_without_a_trace_and_is_watched(tmp_pa
     assert refused.failure is not None
     assert "decides on a value; use jax.numpy.where" in refused.failure.reason
     assert refused.failure.where.endswith(f"unsteady_jax.py:{branches[0].line}")
+
+
+def test_a_loop_that_does_not_end_can_be_ended() -> None:
+    with Original(recognise(unsteady.halves)) as original:
+        (small,) = original.explore([{"x": np.full((2, 4), 3, np.float32)}], limit=60)
+        (endless,) = original.explore([{"x": np.full((2, 4), np.inf, np.float32)}], limit=2)
+    assert isinstance(small.answer, Outputs)
+    np.testing.assert_array_equal(small.answer.arrays[0], 0.375)
+    assert isinstance(endless.answer, Failure)
+    assert "no answer within 2 s" in endless.answer.reason
 
 
 def test_a_module_is_asked_in_inference_mode_and_left_in_training_mode() -> None:

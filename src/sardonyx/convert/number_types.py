@@ -20,7 +20,8 @@ REDUCTIONS = ("ReduceSum", "ReduceProd", "CumSum")
 WITHOUT_SMALL = {
     "Pow": (0, 1), "Neg": (0,), "MatMul": (0, 1), "Gemm": (0, 1, 2), "Where": (1, 2), "Max": (0, 1, 2, 3), "Min": (0, 1, 2, 3),
     "Clip": (0, 1, 2), "CumSum": (0,), "ReduceMax": (0,), "ReduceMin": (0,), "ReduceSum": (0,), "ReduceProd": (0,),
-    "ArgMax": (0,), "ArgMin": (0,), "TopK": (0,), "Trilu": (0,), "Einsum": (0, 1), "Unique": (0,), "NonZero": (0,), "Relu": (0,), "Sign": (0,),
+    "ArgMax": (0,), "ArgMin": (0,), "TopK": (0,), "Trilu": (0,),
+    "Einsum": (0, 1), "Unique": (0,), "NonZero": (0,), "Relu": (0,), "Sign": (0,),
     "Abs": (0,), "Mod": (0, 1), "Div": (0, 1), "Mul": (0, 1), "Add": (0, 1), "Sub": (0, 1), "ReduceMean": (0,),
 }  # fmt: skip
 # Outputs that have the type of the inputs; the others are places or counts.

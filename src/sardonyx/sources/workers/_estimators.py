@@ -81,7 +81,7 @@ def predict(model, inputs, *, double=False):
         warnings.simplefilter("ignore")
         answers = list(_answers(model, table_of(model, inputs, False)))
         if not double:
-            return as_precise_as(inputs, answers)
+            return as_precise_as(inputs, answers, single=ends_in_trees(model))
         exact = list(_answers(model, table_of(model, inputs, True)))
     if all(numpy.array_equal(one, two) for (_, one), (_, two) in zip(answers, exact)):
         raise NotImplementedError(f"{type(model).__name__} computes in float64 whatever it is given")
@@ -95,14 +95,28 @@ def prepare(model, inputs, **_):
     return lambda: ask(table)
 
 
-def as_precise_as(inputs, answers):
-    """The answers in float32 unless an input is float64: what an estimator computes beyond that is not asked of the export."""
-    if any(array.dtype == numpy.float64 for array in inputs.values()):
+def as_precise_as(inputs, answers, *, single=False):
+    """The answers in float32 unless an input is float64: what an estimator computes beyond that is not asked of the export.
+
+    With `single` they are float32 anyhow, as those of ONNX's operators for trees.
+    """
+    if not single and any(array.dtype == numpy.float64 for array in inputs.values()):
         return answers
     with numpy.errstate(over="ignore"):
         return [
             (name, array.astype(numpy.float32) if array.dtype == numpy.float64 else array) for name, array in answers
         ]
+
+
+def ends_in_trees(model):
+    """Whether the answers are sums over leaves of trees."""
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    last = getattr(last, "best_estimator_", last)
+    members = numpy.ravel(numpy.asarray(getattr(last, "estimators_", ()), dtype=object)).tolist()
+    inner = members[0] if members else last
+    return any(
+        hasattr(part, name) for part in (last, inner) for name in ("tree_", "_predictors", "get_booster", "booster_")
+    )
 
 
 def decided_by(names):

@@ -8,6 +8,7 @@ from onnx import helper
 
 from ._boosters import ensemble_of, is_classifier, library
 from ._ensemble import from_histograms
+from ._one_hot import graph_of_one_hot
 from ._transformers import GRAPHS, graph_of_transformer, width_of_imputer
 from ._tree_graph import graph_of
 from ._trees import OURS
@@ -38,6 +39,7 @@ def our_converters(parts):
             _replace(name, _texts_converter(name, weighted))
         for name in GRAPHS:
             _replace("Sklearn" + name, _transformer_converter("Sklearn" + name))
+        _replace("SklearnOneHotEncoder", _one_hot_converter())
         shapes = _registration._shape_calculator_pool
         shapes["SklearnSimpleImputer"] = _imputer_shapes(shapes["SklearnSimpleImputer"])
         yield
@@ -113,6 +115,22 @@ def _transformer_converter(name):
     return convert_transformer
 
 
+def _one_hot_converter():
+    from skl2onnx.common import _registration
+
+    original = _registration._converter_pool["SklearnOneHotEncoder"]
+
+    def convert_one_hot(scope, operator, container):
+        inputs = [(type(value.type).__name__, value.type.shape[1]) for value in operator.inputs]
+        graph = graph_of_one_hot(operator.raw_operator, inputs, type(operator.outputs[0].type).__name__)
+        if graph is None:
+            original(scope, operator, container)
+        else:
+            _embed(graph, scope, operator, container)
+
+    return convert_one_hot
+
+
 def _imputer_shapes(original):
     def calculate_imputer_shapes(operator):
         original(operator)
@@ -149,12 +167,13 @@ def stamp(model):
 
 
 def _embed(graph, scope, operator, container):
-    """Adds the nodes of a graph with the input `X` to skl2onnx's container, under names of their own."""
+    """Adds the nodes of a graph to skl2onnx's container, under names of their own. One input takes all of the operator's."""
     from skl2onnx.operator_converters.common import concatenate_variables
 
-    several = len(operator.inputs) > 1  # columns of a table
-    joined = concatenate_variables(scope, operator.inputs, container) if several else operator.inputs[0].full_name
-    names = {"X": joined}
+    given = [value.full_name for value in operator.inputs]
+    if len(graph.input) == 1 and len(given) > 1:  # columns of a table
+        given = [concatenate_variables(scope, operator.inputs, container)]
+    names = dict(zip((value.name for value in graph.input), given))
     names.update(zip((value.name for value in graph.output), (value.full_name for value in operator.outputs)))
     for tensor in graph.initializer:
         names[tensor.name] = tensor.name = scope.get_unique_variable_name("sardonyx_" + tensor.name)

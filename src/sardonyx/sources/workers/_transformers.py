@@ -30,14 +30,14 @@ def width_of_imputer(imputer):
 
 def _kept(imputer):
     """The columns that stay. One without any value in training goes, unless the user keeps it."""
-    known = ~numpy.isnan(imputer.statistics_.astype(float))
+    known = ~numpy.isnan(imputer.statistics_.astype(float))  # a constant of the user's own is an object
     if imputer.strategy == "constant" or getattr(imputer, "keep_empty_features", False):
         known = numpy.ones_like(known)
     return numpy.flatnonzero(known)
 
 
 def _imputer(build, imputer):
-    if imputer.statistics_.dtype.kind not in "fiu":
+    if any(isinstance(value, str) or value is None for value in (*imputer.statistics_, imputer.missing_values)):
         return None
     mark = float(imputer.missing_values)
     missing = build.add("IsNaN", "X") if numpy.isnan(mark) else build.add("Equal", "X", build.constant(mark))
@@ -90,6 +90,52 @@ def _power(build, transformer):
     return build.add("Cast", powers, to=build.kind)
 
 
+def _bins(build, discretizer):
+    """For every column how many of its inner edges a value reaches, as that number or as one flag for each."""
+    if any(numpy.asarray(edges).dtype.kind != "f" for edges in discretizer.bin_edges_):
+        return None
+    columns = []
+    for place, edges in enumerate(discretizer.bin_edges_):
+        column = build.add("Gather", "X", build.constant([place], numpy.int64), axis=1)
+        inner = [_reached(edge, build.dtype) for edge in edges[1:-1]]
+        if not inner:  # one bin
+            whole = build.add("Mul", column, build.constant(0.0))
+            columns.append(whole if discretizer.encode == "ordinal" else build.add("Add", whole, build.constant(1.0)))
+            continue
+        reached = build.add("Cast", build.add("GreaterOrEqual", column, build.constant([inner])), to=build.kind)
+        number = build.add("ReduceSum", reached, build.constant([1], numpy.int64), keepdims=1)
+        columns.append(number if discretizer.encode == "ordinal" else _flags(build, number, len(inner) + 1))
+    return build.add("Concat", *columns, axis=1)
+
+
+def _flags(build, number, count):
+    return build.add("Cast", build.add("Equal", number, build.constant([numpy.arange(count)])), to=build.kind)
+
+
+def _reached(edge, dtype):
+    """The least number of the type that is not below the edge."""
+    near = dtype(edge)
+    return near if float(near) >= edge else numpy.nextafter(near, dtype(numpy.inf))
+
+
+def _polynomial(build, transformer):
+    """Every product as a row of factors, filled with ones."""
+    powers = transformer.powers_
+    one = powers.shape[1]  # the place of a column of ones
+    factors = [[column for column, times in enumerate(row) for _ in range(times)] for row in powers.tolist()]
+    longest = max(map(len, factors))
+    if not longest:
+        return None
+    table = [row + [one] * (longest - len(row)) for row in factors]
+    first = build.add("Gather", "X", build.constant([0], numpy.int64), axis=1)
+    ones = build.add("Expand", build.constant([[1.0]]), build.add("Shape", first))
+    gathered = build.add("Gather", build.add("Concat", "X", ones, axis=1), build.constant(table, numpy.int64), axis=1)
+    product = build.add("Gather", gathered, build.constant(0, numpy.int64), axis=2)
+    for place in range(1, longest):
+        product = build.add("Mul", product, build.add("Gather", gathered, build.constant(place, numpy.int64), axis=2))
+    return product
+
+
 class Powers:
     """Adds nodes in float64 to a builder of any type."""
 
@@ -114,5 +160,7 @@ GRAPHS = {
     "SimpleImputer": _imputer,
     "Binarizer": _binarizer,
     "Normalizer": _normalizer,
+    "KBinsDiscretizer": _bins,
+    "PolynomialFeatures": _polynomial,
     "PowerTransformer": _power,
 }

@@ -1,40 +1,49 @@
 """The ONNX graph of a CountVectorizer or TfidfVectorizer: words as Python's regular expressions find them, then counts."""
 
+import functools
 import re
+import sys
 
 import numpy
 from onnx import TensorProto, helper
 
 from ._tree_graph import Builder
 
-# A letter, digit or underscore, as Python's \w has it, in the syntax of onnxruntime's expressions, whose \w is ASCII.
-WORD = r"[\p{L}\p{N}_]"
-# The same without the one letter whose lower case is two characters, of which the second ends a word.
-DOTTED = "\u0130"
-PLAIN_WORD = rf"(?:[^\P{{L}}{DOTTED}]|[\p{{N}}_])"
-# Patterns that take whole runs of \w with at least so many characters: \b\w\w+\b, \w{3,}, (?u)\b\w+\b.
-RUNS = re.compile(r"(?:\(\?u\))?(?:\\b)?((?:\\w)*)\\w(\+|\{(\d+),\})(?:\\b)?")
+# Python's \w is a letter, digit or underscore of any script, in onnxruntime's syntax [\p{L}\p{N}_]: its own \w is ASCII.
+# The one letter whose lower case is two characters, of which the second, a mark, is no letter.
+DOTTED, DOT = "\u0130", "\u0307"
+# Patterns that take runs of one class of characters: \b\w\w+\b, (?u)\w{3,}, [a-z]+, \S+.
+CLASS = r"\\[wds]|\\[WDS]|\[\^?\]?(?:\\.|[^\]\\])*\]"
+RUN = re.compile(
+    rf"(?:\(\?u\))?(?P<edge>\\b)?(?P<fixed>(?:{CLASS})*?)(?P<last>{CLASS})(?:\+|\{{(?P<least>\d+),\}})(?P<end>\\b)?"
+)
+RANGES = 400  # at most in an expression: a class of more is left to skl2onnx
 LOCALE = "C.UTF-8"  # it changes case in every script, and every system with glibc 2.35 has it
 
 
 def takes(vectorizer):
-    """Whether its words can be found exactly: runs of \\w, without functions of the user's own."""
+    """Whether its words can be found exactly: runs of one class of characters, without functions of the user's own."""
     return (
         vectorizer.analyzer == "word"
         and vectorizer.preprocessor is None
         and vectorizer.tokenizer is None
         and vectorizer.strip_accents is None
-        and _shortest(vectorizer.token_pattern) is not None
+        and expression(vectorizer.token_pattern, vectorizer.lowercase) is not None
         and all(_is_words(entry, vectorizer) for entry in vectorizer.vocabulary_)
     )
 
 
-def _shortest(pattern):
-    """The least number of characters of a word, or None for a pattern of another kind."""
-    match = RUNS.fullmatch(pattern or "")
+def _run(pattern):
+    """(class of characters, the least number of them) of a pattern that takes whole runs, else None."""
+    match = RUN.fullmatch(pattern or "")
     if match is None:
         return None
-    return len(match[1]) // 2 + (int(match[3]) if match[3] else 1)
+    fixed = re.findall(CLASS, match["fixed"])
+    edges = match["edge"] or match["end"]
+    # Between letters and other characters a run of letters ends by itself; a run of another class may not.
+    if any(one != match["last"] for one in fixed) or (edges and match["last"] != r"\w"):
+        return None
+    return match["last"], len(fixed) + int(match["least"] or 1)
 
 
 def _is_words(entry, vectorizer):
@@ -44,12 +53,60 @@ def _is_words(entry, vectorizer):
 
 
 def expression(pattern, lowercase):
-    """The pattern for onnxruntime. Words are found before their case changes, where the dotted I must end one."""
-    least = _shortest(pattern)
-    if not lowercase:
-        return f"{WORD}{{{least},}}"
-    ended = f"{PLAIN_WORD}{{{max(least - 1, 0)},}}{DOTTED}"
-    return f"{ended}|{PLAIN_WORD}{{{least},}}"
+    """The pattern for onnxruntime, or None. Words are found before their case changes, where the dotted I may end one."""
+    found = _run(pattern)
+    if found is None:
+        return None
+    kind, least = found
+    others = _besides_words(kind)
+    if others is None:
+        plain, ends = _as_ranges(kind, lowercase)
+    elif lowercase:
+        plain, ends = rf"(?:[^\P{{L}}{DOTTED}]|[\p{{N}}_{others}])", True
+    else:
+        plain, ends = rf"[\p{{L}}\p{{N}}_{others}]", False
+    if plain is None or not ends:
+        return None if plain is None else f"{plain}{{{least},}}"
+    return f"{plain}{{{max(least - 1, 0)},}}{DOTTED}|{plain}{{{least},}}"
+
+
+def _besides_words(kind):
+    """What a class has besides \\w, of punctuation alone; None for a class without \\w, or with more."""
+    if kind == r"\w":
+        return ""
+    match = re.fullmatch(r"\[((?:\\w|\\?[-'.@#&/+*:!_])+)\]", kind)
+    if match is None or r"\w" not in match[1]:
+        return None
+    return "".join(f"\\{mark}" for mark in re.findall(r"[-'.@#&/+*:!]", match[1].replace(r"\w", "")))
+
+
+@functools.lru_cache(maxsize=None)
+def _as_ranges(kind, lowercase):
+    """The class as ranges, of characters that are in it once their case has changed; whether a dotted I ends a run of it."""
+    every = "".join(chr(code) if not 0xD800 <= code <= 0xDFFF else " " for code in range(sys.maxunicode + 1))
+    inside = numpy.zeros(len(every), bool)
+    for run in re.finditer(f"(?:{kind})+", every):
+        inside[run.start() : run.end()] = True
+    ends = False
+    if lowercase:
+        ends = bool(inside[ord("i")] and not inside[ord(DOT)])
+        whole = inside[ord("i")] and inside[ord(DOT)]
+        before = inside.copy()
+        for character in filter(lambda one: one != one.lower(), every):
+            low = character.lower()
+            inside[ord(character)] = before[ord(low)] if len(low) == 1 else whole
+    inside[0xD800:0xE000] = inside[0xD7FF]  # no characters, so that they need no range of their own
+    ranges, others = _ranges(inside), _ranges(~inside)
+    shorter, opening = (ranges, "[") if len(ranges) <= len(others) else (others, "[^")
+    if not 0 < len(shorter) <= RANGES:
+        return None, False
+    return opening + "".join(rf"\x{{{low:x}}}-\x{{{high:x}}}" for low, high in shorter) + "]", ends
+
+
+def _ranges(flags):
+    """(first, last) of every run of true flags."""
+    steps = numpy.flatnonzero(numpy.diff(numpy.concatenate([[False], flags, [False]])))
+    return [(int(start), int(end) - 1) for start, end in zip(steps[::2], steps[1::2])]
 
 
 def graph_of_texts(vectorizer, *, weighted):

@@ -105,7 +105,7 @@ def predict(model, inputs, *, double=False):
             return _estimators.predict(model, inputs, double=double)
         if double:
             raise NotImplementedError(f"{library(model)} computes in a precision of its own whatever it is given")
-        return as_precise_as(inputs, ask(model, inputs))
+        return as_precise_as(inputs, ask(model, inputs), single=True)
 
 
 def prepare(model, inputs, **_):

@@ -10,9 +10,9 @@ import jax
 import numpy
 
 from ._harness import describe_error
-from ._jax_double import enable_x64, in_double
 from ._jax_graph import look
 from ._jax_state import State, forget_traces, is_nnx, own_seeds
+from ._jax_steps import enable_x64, has_loop, in_double, in_steps
 from ._steady import steadiness as steadiness_of
 
 DISTRIBUTIONS = ("jax", "jaxlib", "jax2onnx", "flax", "equinox", "onnx")
@@ -63,6 +63,7 @@ class Held:
         self.function = function
         self.jitted = jax.jit(_pure(function))  # not every module can be a static argument itself
         self.names = _argument_names(function)
+        self._loops = None  # whether it holds a loop that values end, once it was traced
 
     def arguments(self, inputs):
         """The inputs in the order of the arguments: by name where the names are the function's own, else as they come."""
@@ -75,15 +76,29 @@ class Held:
     def jaxpr(self, inputs):
         """The closed jaxpr of a call."""
         arguments = self.arguments(inputs)
-        with enable_x64(_is_wide(arguments)), self.undisturbed():
-            return jax.make_jaxpr(_pure(self.function))(*arguments)
+        with enable_x64(_is_wide(arguments)):
+            return self._trace(arguments)[0]
+
+    def _trace(self, arguments):
+        """(the closed jaxpr, the structure of the answer) of a call."""
+        with self.undisturbed():
+            return jax.make_jaxpr(_pure(self.function), return_shape=True)(*arguments)
 
     def answer(self, arguments):
-        """The jitted function's answer; that of the plain function where its Python code looks at values."""
+        """The jitted function's answer; that of the plain function where its Python code looks at values.
+
+        A loop that may not end is run step by step: compiled, it could not be ended from outside.
+        """
         try:
-            return _answer(self.jitted, arguments)
+            if self._loops is None:
+                self._loops = has_loop(self._trace(arguments)[0])
+            return _answer(self._in_steps if self._loops else self.jitted, arguments)
         except LOOKS_AT_VALUES:
             return _answer(self.function, arguments)
+
+    def _in_steps(self, *arguments):
+        closed, shape = self._trace(arguments)
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), in_steps(closed, arguments))
 
     @contextlib.contextmanager
     def undisturbed(self):

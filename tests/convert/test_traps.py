@@ -1,6 +1,6 @@
 """No trap is handed over wrong, and none is refused though right: one trap in six, or all of them while the page is written.
 
-SARDONYX_ALL_TRAPS=1 pytest tests/traps      # all of them, about half an hour
+SARDONYX_ALL_TRAPS=1 pytest tests/convert/test_traps.py      # all of them, about half an hour
 """
 
 import json
