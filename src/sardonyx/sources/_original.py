@@ -290,5 +290,7 @@ def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.astype(str) if array.dtype == object else array
 
 
-def _one_line(text: str, size: int = 400) -> str:
-    return " ".join(text.split())[:size]
+def _one_line(text: str, size: int = 2000) -> str:
+    """The text without line ends. Only what is longer than any message is cut, at a word, and says so."""
+    line = " ".join(text.split())
+    return line if len(line) <= size else line[:size].rpartition(" ")[0] + " …"

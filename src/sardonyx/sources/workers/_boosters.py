@@ -64,14 +64,22 @@ def columns_of(model):
 
 
 def inputs_of(model):
-    """One matrix `X`, or one input for each column where the model was fitted on a frame with categories."""
-    words = words_of(model)
-    if not words:
+    """One matrix `X`, or one input for each column where the model was fitted on a frame with categories or texts."""
+    words, strings = words_of(model), string_columns(model)
+    if not words and not strings:
         return [{"name": "X", "dtype": "float32", "shape": ["batch", width_of(model)]}]
+    names = columns_of(model) or [f"x{place}" for place in range(width_of(model))]
     return [
-        {"name": name, "dtype": "string" if is_of_words(words.get(place)) else "float32", "shape": ["batch", 1]}
-        for place, name in enumerate(columns_of(model))
+        {"name": name, "dtype": "string" if place in strings else "float32", "shape": ["batch", 1]}
+        for place, name in enumerate(names)
     ]
+
+
+def string_columns(model):
+    """The places of the columns that hold words. CatBoost does not say whether its categories are numbers."""
+    if library(model) == "catboost":
+        return {*model.get_cat_feature_indices(), *model.get_text_feature_indices()}
+    return {place for place, known in words_of(model).items() if is_of_words(known)}
 
 
 def words_of(model):
@@ -89,7 +97,7 @@ def table_of(model, inputs):
         return _with_categories(model, arrays[0]) if library(model) == "catboost" else arrays[0]
     import pandas
 
-    words = words_of(model)
+    words = {} if library(model) == "catboost" else words_of(model)
     columns = {
         name: pandas.Categorical(array.ravel(), categories=words[place]) if place in words else array.ravel()
         for place, (name, array) in enumerate(inputs.items())
@@ -128,4 +136,5 @@ def _with_categories(model, array):
         return array
     import pandas
 
-    return pandas.DataFrame(array).astype(dict.fromkeys(places, numpy.int64))
+    frame = pandas.DataFrame(array, columns=model.feature_names_)
+    return frame.astype({model.feature_names_[place]: numpy.int64 for place in places})

@@ -22,7 +22,7 @@ LIGHTGBM_LINKS = {
 }  # fmt: skip
 CATBOOST_LINKS = {
     "Logloss": "sigmoid", "CrossEntropy": "sigmoid", "MultiClass": "softmax", "MultiClassOneVsAll": "sigmoid",
-    "Poisson": "exp", "Tweedie": "exp",
+    "Poisson": "exp", "Tweedie": "exp", "RMSEWithUncertainty": "mean and variance",
 }  # fmt: skip
 LIGHTGBM_ZERO = float(numpy.float32(1e-35))  # what is not larger, of either sign, is zero
 HISTOGRAM_LINKS = {"IdentityLink": "identity", "LogLink": "exp", "LogitLink": "sigmoid", "MultinomialLogit": "softmax"}
@@ -262,7 +262,10 @@ def from_catboost(model):
     """The ensemble in a CatBoost model without categorical or text features."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.json")
-        model.save_model(path, format="json")
+        try:
+            model.save_model(path, format="json")
+        except Exception as error:
+            raise Refused(f"CatBoost cannot show its trees: {plain_message(error)}") from error
         with open(path, encoding="utf-8") as file:
             dump = json.load(file)
     scale, base = dump["scale_and_bias"]
@@ -276,6 +279,11 @@ def from_catboost(model):
         root = _grown(tree["splits"], tree["leaf_values"], len(base)) if "splits" in tree else tree
         _add_catboost_tree(ensemble, index, root, features, scale)
     return ensemble
+
+
+def plain_message(error):
+    """A library's message in one line, whole, without the place in the library's own code."""
+    return re.sub(r"^(\[[\d:]+\] )?\S+\.(cpp|cc|h|pyx):\d+: ", "", " ".join(str(error).split()))
 
 
 def _catboost_loss(params):
@@ -305,7 +313,8 @@ def _add_catboost_tree(ensemble, index, root, features, scale):
         split = node["split"]
         if split["split_type"] != "FloatFeature":
             raise Refused(
-                "CatBoost's categorical and text features are computed outside of its trees, which no route takes"
+                "CatBoost's categorical and text features are computed outside of its trees, which no route takes; "
+                "encode them before the model, for instance by TargetEncoder in a pipeline of scikit-learn"
             )
         feature = features[split["float_feature_index"]]
         left, right, count = count, count + 1, count + 2

@@ -247,7 +247,15 @@ def _step(build, ensemble, scores):
     return build.add("Cast", build.add("Greater", scores, build.constant(0.0)), to=build.kind)
 
 
+def _mean_and_variance(build, ensemble, scores):
+    """The first score as it is; the second is the logarithm of a standard deviation."""
+    mean, spread = (build.add("Gather", scores, build.constant([n], numpy.int64), axis=1) for n in (0, 1))
+    variance = build.add("Exp", build.add("Mul", spread, build.constant(2.0)))
+    return build.add("Concat", mean, variance, axis=1)
+
+
 LINKS = {
+    "mean and variance": _mean_and_variance,
     "identity": lambda build, ensemble, scores: build.add("Identity", scores),
     "sigmoid": _sigmoid,
     "exp": lambda build, ensemble, scores: build.add("Exp", scores),

@@ -9,6 +9,7 @@ import numpy
 from . import _estimators, _skl2onnx
 from ._boosters import columns_of, ensemble_of, inputs_of, is_classifier, library, table_of, width_of
 from ._boosters import predict as ask
+from ._ensemble import plain_message
 from ._estimators import Refused, as_precise_as
 from ._interface import axes_of, settle
 from ._landmarks import spread
@@ -179,7 +180,7 @@ def _by_onnxmltools(model, inputs, dynamic, opset):
 def _onnxmltools_refusal(model, error):
     if "gbtree_model_param" in str(error):
         return Refused("onnxmltools takes the booster gbtree only", "use --route trees")
-    said = " ".join(str(error).partition("Stack trace")[0].split())[:300]
+    said = plain_message(str(error).partition("Stack trace")[0])
     return Refused(f"onnxmltools on {type(model).__name__}: {said or type(error).__name__}")
 
 
@@ -201,17 +202,16 @@ def _by_catboost(model, inputs, dynamic, opset):
 
     if library(model) != "catboost":
         raise Refused(f"{type(model).__name__} is not a CatBoost model", "use --route trees")
-    (name,) = inputs
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         try:
             model.save_model(path, format="onnx")
         except Exception as error:
-            raise Refused(f"CatBoost's own export: {' '.join(str(error).split())[:300]}") from error
+            raise Refused(f"CatBoost's own export: {plain_message(error)}") from error
         exported = onnx.load(path)
     from ._interface import rename
 
-    rename(exported.graph, exported.graph.input[0].name, name)
+    rename(exported.graph, exported.graph.input[0].name, next(iter(inputs)))
     _drop_maps(exported.graph)
     return exported, opset
 
