@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.falsify.features import around, example_rows
+from sardonyx.falsify.features import around
 from sardonyx.signature import Signature
 
 SINGLE = Signature.parse(["X=float32[batch,3]"])
@@ -119,15 +119,6 @@ def test_a_frame_is_drawn_row_by_row():
 def test_a_fixed_batch_keeps_its_size():
     fixed = Signature.parse(["X=float32[2,3]"])
     assert {array.shape for array in drawn(fixed).values()} == {(2, 3)}
-
-
-def test_plausible_rows_lie_between_the_landmarks():
-    example = {"X": np.zeros((2, 3), np.float32)}
-    found = example_rows(SINGLE, example, {"landmarks": {"X": [[100.0, 101.0], [], []]}}, np.random.default_rng(0), 5)[
-        "X"
-    ]
-    assert found.shape == (5, 3)
-    assert ((found[:, 0] > 99) & (found[:, 0] < 102)).all()
 
 
 def test_images_and_sequences_are_left_alone():

@@ -24,7 +24,7 @@ Guess = Literal["high", "low"]
 
 # An honest variant rounds elsewhere: its error is independent of the measured one, may be a few times larger (sums in
 # another order, a fused operator) and is looked at where it is worst. Repeats share kernels, so they show less of it.
-SAFETY: dict[Method, float] = {"float64": 16.0, "repeats": 48.0}
+SAFETY: dict[Method, float] = {"float64": 16.0, "repeats": 96.0}
 # With fewer measured values than this, one of them may be small by luck, so inputs moved by one unit in the last place add some.
 ENOUGH = 64
 # A difference below this share of a tolerance that was measured on another batch needs no measurement of its own.

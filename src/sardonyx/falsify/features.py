@@ -89,14 +89,6 @@ def _of(description: Mapping[str, Any], key: str, name: str) -> Sequence[Sequenc
     return (description.get(key) or {}).get(name) or []
 
 
-def example_rows(
-    signature: Signature, example: Arrays, description: Mapping[str, Any], random: np.random.Generator, rows: int
-) -> Arrays:
-    """So many rows of plausible values: between the landmarks, at known categories, else as the example has them."""
-    base = _base(signature, example, columns_of(signature, example, description), description, random)
-    return fixed(signature, draw(signature, base, rows, random), random)
-
-
 def _base(
     signature: Signature, example: Arrays, columns: Sequence[Column], description: Mapping[str, Any], random: Random
 ) -> Arrays:

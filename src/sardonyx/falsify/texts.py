@@ -96,7 +96,10 @@ def around(
     known = {spec.name: columns for spec in strings if (columns := _categories(spec, description))}
     if known:
         rows = min(EVERY, max(len(values) for columns in known.values() for values in columns))
-        changed = {name: _every_category(columns, rows, random) for name, columns in known.items()}
+        changed = {
+            name: _every_category(columns, rows, random).reshape(rows, *example[name].shape[1:])
+            for name, columns in known.items()
+        }
         found["every category"] = beside(signature, example, changed, random)
     return found
 
@@ -176,7 +179,7 @@ def _every_word(words: Sequence[str], random: Random) -> Strings:
 
 
 def _some(words: Sequence[str], count: int, random: Random) -> Strings:
-    return [words[index] for index in random.integers(0, len(words), count)]
+    return [words[index] for index in random.integers(0, len(words), count)] if words else []
 
 
 def _filled(patterns: Sequence[str], words: Sequence[str], random: Random) -> Strings:
@@ -192,8 +195,9 @@ def _joined(words: Sequence[str], random: Random) -> Strings:
 
 def _other_case(words: Sequence[str], random: Random) -> Strings:
     changes: tuple[Change, ...] = (str.upper, str.title, str.swapcase, _alternating, str.lower, str.casefold)
-    some = [*_some(words, ROWS // 8, random), " ".join(_some(words, 5, random))]
-    return [change(text) for change in changes for text in some]
+    foreign = [word for word in words if not word.isascii()]
+    some = [*_some(words, ROWS // 8, random), *_some(foreign, ROWS // 2, random)]
+    return [change(text) for change in changes for text in (*dict.fromkeys(some), " ".join(_some(words, 5, random)))]
 
 
 def _alternating(text: str) -> str:
@@ -203,7 +207,7 @@ def _alternating(text: str) -> str:
 def _accented(words: Sequence[str], random: Random) -> Strings:
     """Words with accents, composed and decomposed: the vocabulary's own and without them, and others that got one."""
     foreign = [word for word in words if not word.isascii()]
-    own = _some(foreign, ROWS // 2, random) if foreign else []
+    own = _some(foreign, ROWS // 2, random)
     changed = [_accent(word) for word in _some(words, ROWS // 2, random)]
     forms = [unicodedata.normalize(form, word) for form in ("NFC", "NFD", "NFKC") for word in (*own, *changed)]
     beside_others = [f"{word} {_some(words, 1, random)[0]}" for word in changed]

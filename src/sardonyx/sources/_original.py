@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -283,12 +284,33 @@ def _failure(error: Exception) -> Failure:
 def _told(error: Mapping[str, str]) -> Failure:
     """A worker's account of an error. A `Refused` is the worker's own sentence and needs no type before it."""
     kind = "" if error["type"] == "Refused" else f"{error['type']}: "
-    return Failure(_one_line(kind + error["message"]), error["where"])
+    hint = f"; {error['hint']}" if error.get("hint") else ""
+    return Failure(kind + _one_line(error["message"]) + hint, error["where"])
 
 
 def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.astype(str) if array.dtype == object else array
 
 
+# What frameworks put around the line that says what is wrong.
+_FRAME = re.compile(
+    r"\x1b\[[0-9;]*m"  # colours
+    r"|^Exception encountered when calling .*$"  # Keras
+    r"|^(?:Traceback \(most recent call last\)|in user code):\s*$"
+    r"|^\S+\.(?:cpp|cc|h):\d+: ",  # the line of a library's own source
+    re.MULTILINE,
+)
+_ARGUMENTS = re.compile(r"\n\s*(?:Call a|A)rguments received.*", re.DOTALL)
+
+
 def _one_line(text: str, size: int = 400) -> str:
-    return " ".join(text.split())[:size]
+    """The text in one line. Of a long one, its first line and its last: the error, and what it was caused by."""
+    text = _FRAME.sub("", _ARGUMENTS.sub("", text))
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    whole = " ".join(lines)
+    if len(whole) <= size:
+        return whole
+    first, last = (lines[0], lines[-1]) if len(lines) > 1 else (whole, whole)
+    head = first if len(first) <= size // 2 else first[: size // 2].rstrip()
+    room = size - len(head)
+    return f"{head} … {last if len(last) <= room else last[-room:].lstrip()}"
