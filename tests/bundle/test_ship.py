@@ -163,3 +163,21 @@ def test_a_stage_that_ends_badly_leaves_no_bundle(tmp_path):
     assert (report.verdict, report.ok) == ("not-shipped", False)
     assert "no-route-agrees" in report.summary
     assert not (tmp_path / "bundle").exists()
+
+
+@pytest.mark.rest
+def test_a_table_goes_through_every_stage_and_its_labels_may_have_any_name(tmp_path):
+    network().save(tmp_path / "net.onnx")
+    rows = np.random.default_rng(0).normal(size=(64, 8))
+    lines = [",".join(map(repr, row.tolist())) + f",{index % 4}" for index, row in enumerate(rows)]
+    (tmp_path / "rows.csv").write_text("\n".join([",".join("abcdefgh") + ",target", *lines]))
+    call = {"data": tmp_path / "rows.csv", "label": "target", "settings": QUICK, "skip": ["optimize"]}
+    report = sardonyx.ship(tmp_path / "net.onnx", tmp_path / "bundle", **call)
+    assert report.ok
+    stages = {stage["stage"]: stage for stage in report["stages"]}
+    assert stages["quantize"]["metric"]["name"] == "accuracy"
+    assert all("accuracy" in row for row in stages["bench"]["variants"])
+    again = sardonyx.ship(tmp_path / "net.onnx", tmp_path / "bundle", **call)
+    assert set(again["resumed"]) >= {"compare", "quantize"}
+    with pytest.raises(UsageError, match="there is no data"):
+        sardonyx.ship(tmp_path / "net.onnx", tmp_path / "bundle", label="target")

@@ -97,3 +97,20 @@ def test_a_live_module_is_converted_by_every_route_without_a_word(
     report = sardonyx.convert(Noisy(), tmp_path / "m.onnx", inputs=["x=float32[batch,8]"])
     assert {item["route"] for item in report["candidates"]} == {"dynamo", "script", "trace"}
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.heavy
+@pytest.mark.rest
+def test_libraries_that_write_to_the_terminal_themselves_are_not_seen(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    catboost = pytest.importorskip("catboost")
+    import sardonyx
+
+    rows = [[float(i), float(i % 3)] for i in range(30)]
+    model = catboost.CatBoostClassifier(iterations=3, verbose=0, allow_writing_files=False).fit(
+        rows, [i % 2 for i in range(30)]
+    )
+    capfd.readouterr()
+    assert sardonyx.convert(model, tmp_path / "m.onnx").ok
+    assert capfd.readouterr() == ("", "")

@@ -89,7 +89,8 @@ def compare_models(
         allowed = Tolerance(atol or 0.0, rtol or 0.0)
         data, precise = _as_fitted(theirs, data)
         if data is not None:
-            for cases in data_cases(theirs, signature, data, precise=precise):
+            single = precise and all(spec.dtype != "float64" for spec in ours.signature.outputs)
+            for cases in data_cases(theirs, signature, data, precise=precise, single=single):
                 _compare(theirs, ours, pairing, cases, floor, allowed, tally)
         else:
             for cases in searched_cases(theirs, ours, pairing, signature, seed, reach):
