@@ -64,6 +64,13 @@ class Bits(nn.Module):
         return x | y, x ^ y, x & y, x.bitwise_not()
 
 
+class Products(nn.Module):
+    """Adds products, with a factor and without."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return torch.addcmul(x, x, y), torch.addcmul(x, x, y, value=3), torch.addcmul(x.double(), x, y)
+
+
 class Floats(nn.Module):
     """Division of floats with rounding: the quotient alone does not tell the rounded one."""
 

@@ -113,3 +113,8 @@ def test_a_sum_inside_a_branch_is_made_exact() -> None:
 
 def test_sums_of_floats_are_left_alone() -> None:
     assert offered("(float[n] x) => (float[1] y) { y = ReduceSum(x) }", {}) == []
+
+
+def test_masks_of_floats_are_left_alone() -> None:
+    text = "(float[n] x, float[n] z) => (float[n] y) { c = Less(x, z) y = Where(c, x, z) }"
+    assert offered(text, {"y": "float32"}) == []

@@ -104,6 +104,17 @@ def test_bits(dtype: str, route: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("dtype", [*TYPES, "float32"])
+def test_added_products_keep_the_type(dtype: str, route: str, tmp_path: Path) -> None:
+    arrays = (
+        pairs(dtype)
+        if "int" in dtype
+        else {"x": np.array([0.5, -2, 3, 9], dtype), "y": np.array([1.5, 2, -3, 4], dtype)}
+    )
+    compare("Products", route, arrays, tmp_path)
+
+
+@pytest.mark.parametrize("route", ROUTES)
 def test_bits_of_truth_values(route: str, tmp_path: Path) -> None:
     compare("Bits", route, {"x": np.array([True, True, False, False]), "y": np.array([True, False] * 2)}, tmp_path)
 

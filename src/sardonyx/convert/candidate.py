@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import onnx_ir as ir
 
+from sardonyx.convert import axes
 from sardonyx.convert.inputs import Inputs
 from sardonyx.errors import InputError
 from sardonyx.model import Model
@@ -52,6 +53,7 @@ def prepare(
     if output_names:
         rename(model.ir.graph.outputs, output_names, "outputs")
     _name_dimensions(model, inputs)
+    axes.count_from_front(model)
     if opset is not None and model.opset < opset:
         upgrade(model, opset)
     elif opset is not None and model.opset > opset:

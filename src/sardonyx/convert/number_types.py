@@ -72,23 +72,21 @@ def widen_sums(model: Model, said: Description) -> None:
 
 
 def has_small(model: Model, _: Description) -> bool:
-    """Whether the model computes with integers of 8 or 16 bits in operators that may not have them."""
-    nodes = model.ir.graph.all_nodes()
-    return any(node.op_type in WITHOUT_SMALL and node.domain == "" for node in nodes) and any(
-        value.dtype in (*SMALL, ir.DataType.BOOL) for value in _values(model)
-    )
+    """Whether an operator computes with integers of 8 or 16 bits, or chooses between truth values, and may not have them."""
+    nodes = [node for node in model.ir.graph.all_nodes() if _typed(node)]
+    if any(value.dtype is None for node in nodes for value in node.inputs if value is not None):
+        _infer(model)
+    return any(_kind(node) in _lacking(node) for node in nodes)
 
 
 def compute_in_int32(model: Model, _: Description) -> None:
     """Replaces each operator that may not have integers of 8 or 16 bits by the same one on int32, between two Casts."""
     _infer(model)
     for node in list(model.ir.graph.all_nodes()):
-        lacking = (*SMALL, ir.DataType.BOOL) if node.op_type == "Where" else SMALL
-        kinds = {place: _dtype(node.inputs[place]) for place in _typed(node)}
-        kind = next(iter(kinds.values()), None)
+        kind, lacking = _kind(node), _lacking(node)
         if kind not in lacking:
             continue
-        for place in [place for place, own in kinds.items() if own in lacking]:
+        for place in [place for place in _typed(node) if _dtype(node.inputs[place]) in lacking]:
             _cast_input(node, place, INT32)
         for place in SAME_TYPE.get(node.op_type, (0,)):
             _cast_output(node.outputs[place], kind)
@@ -131,6 +129,14 @@ def _typed(node: ir.Node) -> list[int]:
     """The places of a node's inputs that have its number type."""
     places = WITHOUT_SMALL.get(node.op_type, ()) if node.domain == "" else ()
     return [place for place in places if place < len(node.inputs) and node.inputs[place] is not None]
+
+
+def _kind(node: ir.Node) -> ir.DataType | None:
+    return next((_dtype(node.inputs[place]) for place in _typed(node)), None)
+
+
+def _lacking(node: ir.Node) -> tuple[ir.DataType, ...]:
+    return (*SMALL, ir.DataType.BOOL) if node.op_type == "Where" else SMALL
 
 
 def _cast_input(node: ir.Node, place: int, kind: ir.DataType) -> None:

@@ -13,8 +13,7 @@ import torch
 from ._torch_refusals import is_users
 
 # Sizes to try a condition on: one that holds for all of them does not narrow anything. An exporter leaves out 0 and 1 by itself.
-SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 31, 64, 100, 1000, 10**6)
-MOST_SYMBOLS = 2
+SIZES = {1: (2, 3, 4, 5, 7, 8, 9, 16, 31, 64, 100, 1000, 10**6), 2: (2, 3, 7, 64, 10**6)}  # by the number of symbols
 _HERE = os.path.dirname(os.path.realpath(__file__)) + os.sep
 
 
@@ -44,8 +43,12 @@ def guarded(found):
         yield
         return
 
+    known = {}  # the same condition is asked again and again
+
     def log(self, prefix, expression, *arguments, **named):
-        if _narrows(expression):
+        if expression not in known:
+            known[expression] = _narrows(expression)
+        if known[expression]:
             where = _innermost(traceback.extract_stack()[:-1])
             if where is not None:
                 symbols = sorted(map(str, expression.free_symbols))
@@ -79,11 +82,11 @@ def of_named_sizes(guards, shapes, axes):
 def _narrows(expression):
     """Whether some sizes make the condition false."""
     symbols = sorted(getattr(expression, "free_symbols", ()), key=str)
-    if not symbols or len(symbols) > MOST_SYMBOLS:
+    if len(symbols) not in SIZES:
         return bool(symbols)
     return any(
         expression.subs(dict(zip(symbols, sizes))) == False  # noqa: E712  sympy's own false
-        for sizes in itertools.product(SIZES, repeat=len(symbols))
+        for sizes in itertools.product(SIZES[len(symbols)], repeat=len(symbols))
     )
 
 

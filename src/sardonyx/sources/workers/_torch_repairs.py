@@ -19,12 +19,16 @@ UNCACHED = "use_cache set to False in the configuration of {0}: the answers have
 @contextlib.contextmanager
 def plain_attention():
     """While the block lasts, attention takes its plain path: the fused operators of the fast one have no ONNX form."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
+    attention = getattr(torch.backends, "mha", None)
+    if not hasattr(attention, "set_fastpath_enabled"):  # before torch 2.2
+        yield
+        return
+    fast = attention.get_fastpath_enabled()
+    attention.set_fastpath_enabled(False)
     try:
         yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
+        attention.set_fastpath_enabled(fast)
 
 
 def open_up(model):

@@ -150,6 +150,17 @@ def cumulative_sum(g, value, axis, dtype=None):
     return cast_to(g, total, kind) if narrow else total
 
 
+def add_product(g, value, left, right, factor=None):
+    """value + factor * left * right, in the type of the numbers: the factor is a float, also for integers."""
+    for other in (left, right):
+        value = promoted_pair(g, value, other)[0]
+    left, right = (cast_like(g, other, value) for other in (left, right))
+    product, known = g.op("Mul", left, right), None if factor is None else constant_of(factor)
+    if known is not None and float(known) != 1:
+        product = g.op("Mul", product, number_like(g, value, known.item()))
+    return g.op("Add", value, product)
+
+
 def count_nonzero(g, value, axes=None):
     other = g.op("Not", g.op("Equal", value, number_like(g, value, 0)))
     return total_of(g, cast_to(g, other, "Long"), axes, False)
@@ -235,6 +246,7 @@ SYMBOLICS = {
     "aten::clamp_min": (clamp, SMALL_INTEGERS),
     "aten::clamp_max": (clamp_max, SMALL_INTEGERS),
     "aten::cumsum": (cumulative_sum, 11),
+    "aten::addcmul": (add_product, SMALL_INTEGERS),
     "aten::count_nonzero": (count_nonzero, AXES_ARE_INPUTS),
     "aten::any": (any_of, AXES_ARE_INPUTS),
     "aten::all": (all_of, AXES_ARE_INPUTS),
