@@ -15,6 +15,7 @@ from ._harness import describe_error, is_user_code
 from ._jax_graph import look
 from ._jax_state import State, forget_traces, is_nnx, own_seeds
 from ._jax_steps import enable_x64, has_loop, in_double, in_steps
+from ._steady import roughly
 from ._steady import steadiness as steadiness_of
 
 DISTRIBUTIONS = ("jax", "jaxlib", "jax2onnx", "flax", "equinox", "onnx")
@@ -221,15 +222,9 @@ def _answer_in_double(held, inputs, single):
     except Exception as error:
         raise NotImplementedError(f"the function does not run in float64: {_first_words(error)}") from error
     for (name, narrow), wide in zip(single, answers):
-        if narrow.dtype.kind == "f" and not _agree(narrow, wide):
+        if narrow.dtype.kind == "f" and not roughly(narrow, wide):
             raise NotImplementedError(f"in float64 it computes another {name}")
     return [(name, wide) for (name, _), wide in zip(single, answers)]
-
-
-def _agree(single, double):
-    """Whether both compute the same thing, however roughly: a twin of other values would be worse than none."""
-    slack = 0.05 * numpy.abs(double[numpy.isfinite(double)]).max(initial=0)
-    return numpy.allclose(single, double, rtol=0.05, atol=slack, equal_nan=True)
 
 
 def export(held, route, out, *, inputs, dynamic, opset, input_names=(), output_names=(), training=False):
