@@ -136,6 +136,12 @@ def test_code_that_looks_at_values_answers_without_a_trace_and_is_watched(tmp_pa
     assert refused.failure.where.endswith(f"unsteady_jax.py:{branches[0].line}")
 
 
+def test_an_input_that_is_an_output_and_an_output_that_is_two_are_exported(tmp_path: Path) -> None:
+    example = {"b": np.ones((3, 2), np.float32), "a": np.arange(6, dtype=np.float32).reshape(3, 2)}
+    found = agreement.outcomes(unsteady.passes_on, example, tmp_path, routes=("jax2onnx",))
+    assert found == {"jax2onnx": "agrees"}
+
+
 def test_a_loop_that_does_not_end_can_be_ended() -> None:
     with Original(recognise(unsteady.halves)) as original:
         (small,) = original.explore([{"x": np.full((2, 4), 3, np.float32)}], limit=60)

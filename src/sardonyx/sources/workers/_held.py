@@ -5,17 +5,15 @@ are the business of the worker that knows them.
 """
 
 import collections
-import copy
 import dis
 import functools
-import itertools
 import random
 import sys
 import types
 
 import numpy
 
-from ._generators import Generator
+from ._places import PLAIN, Array, Attributes, Cell, Generator, Mapping, Sequence, joined
 
 MOST = 20000  # containers and objects looked at: far more than a model holds, few enough for a tenth of a second
 LARGEST = 1 << 22  # bytes of an array that is copied; a larger one is a table of weights
@@ -24,7 +22,6 @@ FOREIGN = {
     "equinox", "flax", "jax", "jaxlib", "keras", "ml_dtypes", "numpy", "onnx", "tensorflow", "tf_keras", "torch",
     *getattr(sys, "stdlib_module_names", ("builtins", "collections", "functools", "logging", "re", "threading", "typing")),
 }  # fmt: skip
-PLAIN = (bool, int, float, complex, str, bytes, type(None), numpy.generic)
 GENERATORS = (random.Random, numpy.random.Generator, numpy.random.RandomState)
 
 
@@ -68,131 +65,6 @@ def reached(*roots):
     return seen
 
 
-class _Mapping:
-    """The values of a dict: of an instance's attributes, of a module's globals, or of a dict itself."""
-
-    def __init__(self, name, holder, keys=None):
-        self._name, self._holder, self._keys = name, holder, keys
-        self._saved = {key: _kept(value) for key, value in holder.items() if keys is None or key in keys}
-
-    def _now(self):
-        return {key: value for key, value in self._holder.items() if self._keys is None or key in self._keys}
-
-    def changed(self):
-        now = self._now()
-        keys = [key for key in {**self._saved, **now} if not _same(self._saved.get(key, self), now.get(key, self))]
-        return [_joined(self._name, key) for key in keys]
-
-    def restore(self):
-        now = self._now()
-        moved = {key: value for key, value in now.items() if self._saved.get(key, self) is not value}
-        if not all(map(_is_value, moved.values())):  # something was built, and the rest may say that it was
-            return
-        for key in moved.keys() - self._saved.keys():
-            del self._holder[key]
-        for key, value in self._saved.items():
-            if now.get(key, self) is not value:
-                self._holder[key] = _kept(value)
-
-    def disturb(self):
-        now = self._now()
-        moved = {
-            key: _far(value)
-            for key, value in now.items()
-            if _is_number(value) and not _same(self._saved.get(key), value)
-        }
-        self._holder.update(moved)
-        return bool(moved)
-
-
-class _Attributes(_Mapping):
-    """The class attributes of a user's class, which only `setattr` can write."""
-
-    def __init__(self, kind):
-        names = {key for key, value in vars(kind).items() if not key.startswith("__") and _is_value(value)}
-        super().__init__(kind.__name__, _ClassDict(kind), names)
-
-
-class _ClassDict:
-    def __init__(self, kind):
-        self._kind = kind
-
-    def items(self):
-        return vars(self._kind).items()
-
-    def __setitem__(self, key, value):
-        setattr(self._kind, key, value)
-
-    def __delitem__(self, key):
-        delattr(self._kind, key)
-
-    def update(self, values):
-        for key, value in values.items():
-            setattr(self._kind, key, value)
-
-
-class _Sequence:
-    """A list, set or deque."""
-
-    def __init__(self, name, holder):
-        self._name, self._holder, self._saved = name, holder, list(holder)
-
-    def changed(self):
-        now = list(self._holder)
-        same = len(now) == len(self._saved) and all(map(_same, now, self._saved))
-        return [] if same else [self._name]
-
-    def restore(self):
-        known = set(map(id, self._saved))
-        if self.changed() and all(_is_value(item) for item in self._holder if id(item) not in known):
-            self._holder.clear()
-            (self._holder.update if isinstance(self._holder, set) else self._holder.extend)(self._saved)
-
-    def disturb(self):
-        """A container that grows is disturbed by calling again, not from outside."""
-        return False
-
-
-class _Cell:
-    """A variable of an enclosing function."""
-
-    def __init__(self, name, cell):
-        self._name, self._cell, self._saved = name, cell, _kept(cell.cell_contents)
-
-    def changed(self):
-        return [] if _same(self._cell.cell_contents, self._saved) else [self._name]
-
-    def restore(self):
-        if self._cell.cell_contents is not self._saved and _is_value(self._cell.cell_contents):
-            self._cell.cell_contents = _kept(self._saved)
-
-    def disturb(self):
-        moves = bool(self.changed()) and _is_number(self._cell.cell_contents)
-        if moves:
-            self._cell.cell_contents = _far(self._cell.cell_contents)
-        return moves
-
-
-class _Array:
-    """A numpy array, which code may write into."""
-
-    def __init__(self, name, array):
-        self._name, self._array, self._saved = name, array, array.copy()
-
-    def changed(self):
-        return [] if _same(self._array, self._saved) else [self._name]
-
-    def restore(self):
-        if self._array.flags.writeable:
-            self._array[...] = self._saved
-
-    def disturb(self):
-        moves = bool(self.changed()) and self._array.dtype.kind in "iuf"
-        if moves:
-            self._array[...] = self._array * 3 + 5
-        return moves
-
-
 # The walk
 
 
@@ -210,15 +82,15 @@ def _places(roots, ignored, visited=None):
             yield Generator(name, value)
         elif isinstance(value, numpy.ndarray):
             if value.nbytes <= LARGEST and value.flags.writeable:
-                yield _Array(name, value)
+                yield Array(name, value)
         elif type(value) is dict:
-            yield _Mapping(name, value)
-            waiting.extend((_joined(name, key), item) for key, item in value.items())
+            yield Mapping(name, value)
+            waiting.extend((joined(name, key), item) for key, item in value.items())
         elif isinstance(value, (list, set, collections.deque)) and type(value).__module__ in (
             "builtins",
             "collections",
         ):
-            yield _Sequence(name, value)
+            yield Sequence(name, value)
             waiting.extend((name, item) for item in value)
         elif isinstance(value, (tuple, frozenset)):
             waiting.extend((name, item) for item in value)
@@ -230,8 +102,8 @@ def _places(roots, ignored, visited=None):
             waiting.extend((name, item) for item in (value.func, *value.args, *value.keywords.values()))
         elif isinstance(value, type):
             if _is_theirs(value):
-                yield _Attributes(value)
-                waiting.extend((_joined(value.__name__, key), item) for key, item in list(vars(value).items()))
+                yield Attributes(value)
+                waiting.extend((joined(value.__name__, key), item) for key, item in list(vars(value).items()))
         else:
             yield from _instance(name, value, waiting, ignored)
 
@@ -243,14 +115,14 @@ def _function(function, waiting):
             content = cell.cell_contents
         except ValueError:  # not filled yet
             continue
-        yield _Cell(name, cell)
+        yield Cell(name, cell)
         waiting.append((name, content))
     waiting.extend((function.__name__, item) for item in function.__defaults__ or ())
     if _is_foreign(function.__module__):
         return
     written, read = _globals_of(function.__code__)
     if written & function.__globals__.keys():
-        yield _Mapping("", function.__globals__, written)
+        yield Mapping("", function.__globals__, written)
     waiting.extend((name, function.__globals__[name]) for name in read if name in function.__globals__)
 
 
@@ -279,8 +151,8 @@ def _instance(name, value, waiting, ignored):
     attributes = getattr(value, "__dict__", None)
     if type(attributes) is dict:
         keys = None if not ignored else {key for key in attributes if key not in ignored}
-        yield _Mapping(name, attributes, keys)
-        waiting.extend((_joined(name, key), item) for key, item in attributes.items() if key not in ignored)
+        yield Mapping(name, attributes, keys)
+        waiting.extend((joined(name, key), item) for key, item in attributes.items() if key not in ignored)
 
 
 def _called(root):
@@ -289,44 +161,9 @@ def _called(root):
     return name if isinstance(name, str) else "" if isinstance(root, types.FunctionType) else type(root).__name__
 
 
-def _joined(name, key):
-    return f"{name}.{key}" if name else str(key)
-
-
 def _is_theirs(kind):
     return not _is_foreign(kind.__module__)
 
 
 def _is_foreign(module):
     return (module or "").partition(".")[0] in FOREIGN
-
-
-def _kept(value):
-    """The value, or a copy of a counter, which moves on by being read."""
-    return copy.copy(value) if isinstance(value, itertools.count) else value
-
-
-def _is_value(value):
-    """Whether it is data. What else appears during a call, such as a layer, was built by it and must stay."""
-    tensor = hasattr(value, "dtype") and hasattr(value, "shape") and not hasattr(value, "assign")
-    return tensor or isinstance(value, (*PLAIN, list, dict, set, collections.deque, tuple, itertools.count))
-
-
-def _is_number(value):
-    return isinstance(value, (int, float, numpy.number)) and not isinstance(value, bool)
-
-
-def _far(value):
-    return value + (1000 if isinstance(value, (int, numpy.integer)) else 1000.0)
-
-
-def _same(one, two):
-    if one is two:
-        return True
-    if type(one) is not type(two):
-        return False
-    if isinstance(one, numpy.ndarray):
-        return one.shape == two.shape and one.dtype == two.dtype and one.tobytes() == two.tobytes()
-    if isinstance(one, itertools.count):
-        return repr(one) == repr(two)
-    return isinstance(one, PLAIN) and (one == two or (one != one and two != two))

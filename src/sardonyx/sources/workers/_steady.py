@@ -2,7 +2,7 @@
 
 import numpy
 
-NOISE = 64  # units in the last place: threads may add up in another order
+from ._harness import alike
 
 
 def steadiness(call, seed, snapshot):
@@ -50,14 +50,10 @@ def _depending(call, seed, first, before, after):
 
 def differing(first, second):
     """The names of the outputs that differ by more than rounding."""
-    return {name for (name, one), (_, two) in zip(first, second) if not close(numpy.asarray(one), numpy.asarray(two))}
+    return {name for (name, one), (_, two) in zip(first, second) if not alike(one, two)}
 
 
-def close(one, two):
-    if one.shape != two.shape or one.dtype != two.dtype:
-        return False
-    if one.dtype.kind not in "fc":
-        return numpy.array_equal(one, two)
-    finite = numpy.abs(one[numpy.isfinite(one)])
-    slack = NOISE * numpy.finfo(one.dtype).eps * float(finite.max(initial=0))
-    return numpy.allclose(one, two, rtol=0, atol=slack, equal_nan=True)
+def roughly(single, double):
+    """Whether an answer in float64 is that of the same computation: one of other values would be worse than none."""
+    slack = 0.05 * numpy.abs(double[numpy.isfinite(double)]).max(initial=0)
+    return double.dtype == numpy.float64 and numpy.allclose(single, double, rtol=0.05, atol=slack, equal_nan=True)

@@ -8,7 +8,7 @@ import keras
 import numpy
 import tensorflow as tf
 
-from ._steady import steadiness
+from ._steady import roughly, steadiness
 from ._tensors import distinct, is_too_slow, leaves, plain, to_array, to_spec
 from ._tf_double import InDouble
 from ._tf_graph import look, state, writes
@@ -176,7 +176,7 @@ class Network:
             single = [(name, to_array(name, tensor)) for name, tensor in self.run(tensors_of(self, inputs))]
         answers = self._answers_in_double({name: inputs[name] for name in (self.specs or inputs)})
         for (name, narrow), wide in zip(single, answers):
-            if narrow.dtype.kind == "f" and not agree(narrow, wide):
+            if narrow.dtype.kind == "f" and not roughly(narrow, wide):
                 raise NotImplementedError(f"in float64 it computes another {name}, or in {wide.dtype}")
         return [(name, wide) for (name, _), wide in zip(single, answers)]
 
@@ -217,12 +217,6 @@ def example_of(specs):
         else numpy.ones(sizes[name], spec.dtype.as_numpy_dtype)
         for name, spec in specs.items()
     }
-
-
-def agree(single, double):
-    """Whether the twin computes the same thing, however roughly: a twin of other values would be worse than none."""
-    slack = 0.05 * numpy.abs(double[numpy.isfinite(double)]).max(initial=0)
-    return double.dtype == numpy.float64 and numpy.allclose(single, double, rtol=0.05, atol=slack, equal_nan=True)
 
 
 def parameters(python):

@@ -15,6 +15,7 @@ from ._harness import describe_error, is_user_code
 from ._jax_graph import look
 from ._jax_state import State, forget_traces, is_nnx, own_seeds
 from ._jax_steps import enable_x64, has_loop, in_double, in_steps
+from ._steady import roughly
 from ._steady import steadiness as steadiness_of
 
 DISTRIBUTIONS = ("jax", "jaxlib", "jax2onnx", "flax", "equinox", "onnx")
@@ -221,41 +222,56 @@ def _answer_in_double(held, inputs, single):
     except Exception as error:
         raise NotImplementedError(f"the function does not run in float64: {_first_words(error)}") from error
     for (name, narrow), wide in zip(single, answers):
-        if narrow.dtype.kind == "f" and not _agree(narrow, wide):
+        if narrow.dtype.kind == "f" and not roughly(narrow, wide):
             raise NotImplementedError(f"in float64 it computes another {name}")
     return [(name, wide) for (name, _), wide in zip(single, answers)]
 
 
-def _agree(single, double):
-    """Whether both compute the same thing, however roughly: a twin of other values would be worse than none."""
-    slack = 0.05 * numpy.abs(double[numpy.isfinite(double)]).max(initial=0)
-    return numpy.allclose(single, double, rtol=0.05, atol=slack, equal_nan=True)
-
-
 def export(held, route, out, *, inputs, dynamic, opset, input_names=(), output_names=(), training=False):
     """Writes the function as ONNX."""
-    import jax2onnx
-
     if training:
         raise Refused("jax2onnx exports inference only", "leave --training out")
     ordered = held.in_order(inputs)
-    names = list(output_names) or [name for name, _ in predict(held, inputs)]
+    options = {
+        "inputs": [_spec(array, (dynamic or {}).get(name, {})) for name, array in ordered.items()],
+        "input_names": list(ordered),
+        "output_names": list(output_names) or [name for name, _ in predict(held, inputs)],
+        "opset": opset,
+        "enable_double_precision": _is_wide(ordered.values()),
+        "normalization_mode": NORMALIZATION[route],
+    }
     try:
-        with warnings.catch_warnings(), held.undisturbed():
-            warnings.simplefilter("ignore")
-            jax2onnx.to_onnx(
-                held.function,
-                inputs=[_spec(array, (dynamic or {}).get(name, {})) for name, array in ordered.items()],
-                opset=opset,
-                enable_double_precision=_is_wide(ordered.values()),
-                return_mode="file",
-                output_path=out,
-                input_names=list(ordered),
-                output_names=names,
-                normalization_mode=NORMALIZATION[route],
-            )
+        with held.undisturbed():
+            _write(held.function, out, options)
     except Exception as error:
         raise _refusal(error) from error
+
+
+def _write(function, out, options):
+    """Writes the file; with copies of values that are several outputs, or an input and an output, where names would clash."""
+    import jax2onnx
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            jax2onnx.to_onnx(function, return_mode="file", output_path=out, **options)
+        except ValueError as error:
+            if "Conflicting custom names" not in str(error):
+                raise
+            jax2onnx.to_onnx(_with_copies(function), return_mode="file", output_path=out, **options)
+
+
+def _with_copies(function):
+    def copying(*given):
+        seen = {id(value) for value in given}
+        leaves, structure = jax.tree_util.tree_flatten(function(*given))
+        for index, leaf in enumerate(leaves):
+            if id(leaf) in seen:
+                leaves[index] = jax.numpy.reshape(jax.numpy.expand_dims(leaf, 0), leaf.shape)
+            seen.add(id(leaf))
+        return jax.tree_util.tree_unflatten(structure, leaves)
+
+    return copying
 
 
 def _spec(array, axes):
