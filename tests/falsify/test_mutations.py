@@ -7,6 +7,7 @@ import pytest
 
 from falsify.mutation_bases import BASES
 from falsify.mutations import NEEDED, Fault, Result, Workshop, answered, candidates, markdown, same, seeded
+from halves import split
 
 pytestmark = [pytest.mark.heavy, pytest.mark.filterwarnings("ignore")]
 
@@ -20,6 +21,7 @@ def workshop():
         yield found
 
 
+@pytest.mark.rest
 @pytest.mark.timeout(3600)
 def test_faults_behind_conditions_are_found(workshop):
     placed = [one for index, one in enumerate(seeded(workshop)) if index % SHARE == 0]
@@ -28,7 +30,7 @@ def test_faults_behind_conditions_are_found(workshop):
     assert len(missed) <= (1 - NEEDED) * len(results), f"{len(missed)} of {len(results)}: {missed}"
 
 
-@pytest.mark.parametrize("base", CHEAP, ids=[base.name for base in CHEAP])
+@pytest.mark.parametrize("base", split(CHEAP, "perceptron", "words", ids=[base.name for base in CHEAP]))
 def test_the_export_without_a_fault_is_accepted(workshop, base):
     assert workshop.accepts_right_export(base) == ""
 

@@ -128,6 +128,7 @@ def test_operators_of_onnxruntime_have_the_shapes_that_a_run_gives() -> None:
         assert disagreements(found, every_value(model, {})) == [], call
 
 
+@pytest.mark.rest
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the cases overflow and divide by zero on purpose
 def test_onnx_own_cases_agree_in_shape_and_in_count() -> None:
     """Every operator of the standard, with its declared results taken away; a function counts like what it expands to."""

@@ -103,6 +103,7 @@ def test_the_choices_fit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_tune_reports_every_trial_and_stores_what_it_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tournament, "ways", lambda _: [])
     path = Model.from_text(RELU).save(tmp_path / "m.onnx")

@@ -209,6 +209,7 @@ for unknown, words in ((models.subclassed(), "has not been built"), (models.no_s
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_live_objects_are_saved_and_opened_in_another_process() -> None:
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
     code = LIVE.format(tests=str(MODELS.parent))
