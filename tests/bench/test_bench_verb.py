@@ -229,6 +229,7 @@ def test_a_live_module_is_measured_and_leaves_its_threads_alone() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_torch_compile_is_a_variant_or_says_what_it_needs(double: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (double.parent / "net.py").write_text(FACTORY)
     monkeypatch.setenv("CXX", "/nonexistent/c++")
@@ -256,6 +257,7 @@ def test_openvino_is_a_variant(double: Path) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_tflite_is_a_variant() -> None:
     import real
 
@@ -349,6 +351,7 @@ def test_frameworks_are_judged_beside_their_exports(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_openvino_is_judged_as_well(tmp_path: Path) -> None:
     pytest.importorskip("openvino")
     path = model(CLASSES).save(tmp_path / "m.onnx")

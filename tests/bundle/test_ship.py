@@ -98,6 +98,7 @@ def test_no_path_of_the_work_folder_is_left_in_the_reports(shipped):
     assert "unfinished" not in (bundle / "report.json").read_text() + (bundle / "report.html").read_text()
 
 
+@pytest.mark.rest
 def test_shipping_again_replaces_the_bundle_and_without_data_nothing_is_quantised(shipped):
     bundle, _ = shipped
     again = sardonyx.ship(
@@ -124,6 +125,7 @@ def test_a_live_model_is_shipped(tmp_path):
     assert sardonyx.verify(tmp_path / "bundle").ok
 
 
+@pytest.mark.rest
 def test_weights_beside_the_model_are_shipped_and_hashed(tmp_path):
     network().save(tmp_path / "net.onnx", external_data=True)
     model = sardonyx.Model.load(tmp_path / "net.onnx")
@@ -154,9 +156,28 @@ def test_a_folder_that_is_no_bundle_is_left_alone(tmp_path):
     assert (tmp_path / "thesis" / "chapter1.txt").read_text() == "years of work"
 
 
+@pytest.mark.rest
 def test_a_stage_that_ends_badly_leaves_no_bundle(tmp_path):
     (tmp_path / "net.py").write_text(NET)
     report = sardonyx.ship(f"{tmp_path}/net.py:Branch", tmp_path / "bundle", inputs=[SPEC], route="trace")
     assert (report.verdict, report.ok) == ("not-shipped", False)
     assert "no-route-agrees" in report.summary
     assert not (tmp_path / "bundle").exists()
+
+
+@pytest.mark.rest
+def test_a_table_goes_through_every_stage_and_its_labels_may_have_any_name(tmp_path):
+    network().save(tmp_path / "net.onnx")
+    rows = np.random.default_rng(0).normal(size=(64, 8))
+    lines = [",".join(map(repr, row.tolist())) + f",{index % 4}" for index, row in enumerate(rows)]
+    (tmp_path / "rows.csv").write_text("\n".join([",".join("abcdefgh") + ",target", *lines]))
+    call = {"data": tmp_path / "rows.csv", "label": "target", "settings": QUICK, "skip": ["optimize"]}
+    report = sardonyx.ship(tmp_path / "net.onnx", tmp_path / "bundle", **call)
+    assert report.ok
+    stages = {stage["stage"]: stage for stage in report["stages"]}
+    assert stages["quantize"]["metric"]["name"] == "accuracy"
+    assert all("accuracy" in row for row in stages["bench"]["variants"])
+    again = sardonyx.ship(tmp_path / "net.onnx", tmp_path / "bundle", **call)
+    assert set(again["resumed"]) >= {"compare", "quantize"}
+    with pytest.raises(UsageError, match="there is no data"):
+        sardonyx.ship(tmp_path / "net.onnx", tmp_path / "bundle", label="target")

@@ -160,6 +160,7 @@ def test_imports_that_contradict_each_other_are_fixed_with_equal_outputs(tmp_pat
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_an_operator_without_a_kernel_is_fixed_by_a_newer_opset(tmp_path: Path) -> None:
     text = '<ir_version: 3, opset_import: ["": 1]> g (float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }'
     report = sardonyx.check(hostile.written(tmp_path, text), fix=tmp_path / "fixed.onnx")
@@ -168,6 +169,7 @@ def test_an_operator_without_a_kernel_is_fixed_by_a_newer_opset(tmp_path: Path) 
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_what_cannot_be_fixed_leaves_no_file_and_says_what_was_tried(tmp_path: Path) -> None:
     out = tmp_path / "fixed.onnx"
     report = sardonyx.check(hostile.unknown_operator(tmp_path), fix=out)
@@ -177,6 +179,7 @@ def test_what_cannot_be_fixed_leaves_no_file_and_says_what_was_tried(tmp_path: P
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_a_crash_while_proving_leaves_the_old_file(tmp_path: Path) -> None:
     out = tmp_path / "fixed.onnx"
     out.write_text("the old file")

@@ -30,8 +30,11 @@ def test_columns_go_in_as_the_estimator_was_fitted_on_them(table: Any, tmp_path:
     table[["b", "target", "a", "c"]].to_csv(tmp_path / "rows.csv")
     for data in (tmp_path / "rows.csv", table):
         assert sardonyx.compare(model, tmp_path / "m.onnx", data=data).ok
+    outputs = sardonyx.run(tmp_path / "m.onnx", data=tmp_path / "rows.csv").artifacts["outputs"]
+    assert np.allclose(outputs["prediction"][:, 0], 3 * table["c"] - table["a"], atol=1e-4)
 
 
+@pytest.mark.rest
 def test_the_reference_is_asked_in_the_precision_of_the_data(tmp_path: Path) -> None:
     from sklearn.preprocessing import StandardScaler
 
@@ -43,6 +46,7 @@ def test_the_reference_is_asked_in_the_precision_of_the_data(tmp_path: Path) -> 
     assert sardonyx.compare(model, tmp_path / "m.onnx", data={"X": numbers.astype(np.float32)}).ok
 
 
+@pytest.mark.rest
 def test_labels_of_any_name_stay_out_of_the_inputs(table: Any, tmp_path: Path) -> None:
     from sklearn.linear_model import LinearRegression
 
@@ -54,6 +58,7 @@ def test_labels_of_any_name_stay_out_of_the_inputs(table: Any, tmp_path: Path) -
     assert "--label target" in caught.value.hint
 
 
+@pytest.mark.rest
 def test_every_library_tells_the_names_of_its_columns(table: Any) -> None:
     catboost, lightgbm, xgboost = map(pytest.importorskip, ("catboost", "lightgbm", "xgboost"))
     from sklearn.tree import DecisionTreeClassifier

@@ -26,7 +26,9 @@ EXCEPTIONS = {
     "convert/repairs.py": "compares an attribute of two nodes",
     "quantize/evaluate.py": "asks whether rows are probabilities",
     "sources/workers/_harness.py": "asks whether a model answers alike a second time; runs where Sardonyx is not installed",
-    "sources/workers/tensorflow.py": "asks whether a model computes in float64; runs where Sardonyx is not installed",
+    "sources/workers/_steady.py": "asks whether a model answers alike a second time; runs where Sardonyx is not installed",
+    "sources/workers/_tf_network.py": "asks whether a model computes in float64; runs where Sardonyx is not installed",
+    "sources/workers/jax.py": "asks whether a model computes in float64; runs where Sardonyx is not installed",
 }
 
 

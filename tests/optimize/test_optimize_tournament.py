@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+import faulty_runtime
 import sardonyx
+from sardonyx.compare import optimizer
 from sardonyx.errors import BadData, UsageError
 from sardonyx.history import step
 from sardonyx.model import Model
 from sardonyx.optimize import tournament
+from sardonyx.optimize.candidates import onnxruntime_extended
 from sardonyx.optimize.candidates._form import Way
 from sardonyx.optimize.candidates.sardonyx import make as ours
 from sardonyx.optimize.candidates.sardonyx_unrounded import make as unrounded
+from sardonyx.optimize.gate import Gate
 from sardonyx.report import Report
-from sardonyx.run.session import Session, Settings
+from sardonyx.run.session import Session, Settings, store_level, stored_level
+from sardonyx.signature import Array, Arrays
 
 HEAD = '<ir_version: 8, opset_import: ["": 18]>'
 WEIGHTS = ", ".join(str((i * 7 % 11) / 5 - 1) for i in range(64 * 64))
@@ -263,3 +268,104 @@ def test_every_candidate_that_is_installed_competes(source: Path, tmp_path: Path
     refused = {name for name, item in told.items() if item["verdict"] not in ("winner", "not-chosen", "slower")}
     assert refused == {"sardonyx_unrounded"}
     assert report["nodes_after"] <= 2
+
+
+# What onnxruntime's own optimiser gets wrong.
+
+
+def level_of(report: Report) -> str | None:
+    return stored_level(Model.load(report["path"]))
+
+
+def runs_right(path: str | Path) -> bool:
+    return Session(path)(faulty_runtime.INPUTS)["y"].tolist() == faulty_runtime.ANSWER
+
+
+def add_an_identity(model: Model) -> None:
+    first = next(iter(model.ir.graph))
+    copy = ir.node("Identity", [model.ir.graph.inputs[1]])
+    copy.outputs[0].name = "copy"
+    model.ir.graph.insert_before(first, copy)
+    next(node for node in model.ir.graph if node.op_type == "MatMul").replace_input_with(1, copy.outputs[0])
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Report]:
+    """Holds a tournament of the given candidates over a model that onnxruntime's optimiser breaks."""
+
+    def hold(*chosen: Way, **options: object) -> Report:
+        monkeypatch.setattr(tournament, "ways", lambda _: list(chosen))
+        path = faulty_runtime.save(tmp_path)
+        return sardonyx.optimize(path, tmp_path / "out.onnx", seconds=0.2, **options)  # type: ignore[arg-type]
+
+    return hold
+
+
+def test_a_model_that_the_runtime_breaks_is_written_with_the_level_at_which_it_does_not(
+    broken: Callable[..., Report],
+) -> None:
+    report = broken()
+    assert (report["winner"], level_of(report)) == ("input", "basic")
+    assert runs_right(report["path"])
+    (finding,) = report["findings"]
+    assert finding["code"] == "runtime-optimizer"
+    assert "confirmed by onnx's reference evaluator" in finding["message"]
+    assert "ORT_ENABLE_BASIC" in finding["hint"]
+
+
+def test_a_wrong_answer_of_the_runtime_s_own_optimiser_is_not_written_into_the_file(
+    broken: Callable[..., Report],
+) -> None:
+    fused = Way("onnxruntime_extended", onnxruntime_extended.make, None, "machine", in_child=True)
+    report = broken(fused, level="machine")
+    assert report["winner"] == "input"
+    verdict, reason = outcome(report, "onnxruntime_extended")
+    assert verdict == "wrong"
+    assert reason.startswith("onnxruntime's graph optimiser changes this model's answers: ")
+    assert runs_right(report["path"])
+
+
+def test_a_candidate_that_the_runtime_does_not_break_wins_and_needs_no_level(broken: Callable[..., Report]) -> None:
+    report = broken(way("same", add_an_identity), Way("ours", ours, None, "portable"))
+    assert (report["winner"], level_of(report)) == ("ours", None)
+    assert runs_right(report["path"])
+    assert "right only at onnxruntime's optimisation level 'basic'" in outcome(report, "same")[1]
+    assert "use the output" in report["findings"][0]["hint"]
+
+
+def test_a_level_is_found_out_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime may have been mended since, or another one."""
+    monkeypatch.setattr(tournament, "ways", lambda _: [])
+    model = Model.from_text(faulty_runtime.RIGHT)
+    store_level(model, "none")
+    report = sardonyx.optimize(model.save(tmp_path / "in.onnx"), tmp_path / "out.onnx", seconds=0.1)
+    assert (level_of(report), report["findings"]) == (None, [])
+
+
+def test_the_answers_of_the_optimised_session_are_the_reference_where_another_runtime_sides_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the unoptimised kernels were at fault: the optimised answers are then what candidates are held against."""
+
+    def sides_with_the_optimised(
+        source: Path, batch: Arrays, names: tuple[str, ...]
+    ) -> Iterator[tuple[str, list[Array]]]:
+        yield "Abacus", [Session(source)(batch)[name] for name in names]
+
+    monkeypatch.setattr(optimizer, "opinions", sides_with_the_optimised)
+    path = faulty_runtime.save(tmp_path)
+    gate = Gate(path, Model.load(path).signature, None, 0)
+    assert gate.doubt is not None
+    assert (gate.doubt.level, gate.level) == ("all", None)
+    assert gate.judge(path)[1] == ""
+
+
+def test_a_model_that_loads_only_without_the_optimiser_is_optimised_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tournament, "ways", lambda _: [])
+    path = faulty_runtime.save(tmp_path, faulty_runtime.SCALE)
+    data = {"x": np.array([[1.0, 2.0]]), "w": np.array([[1.0, 2.0], [3.0, 4.0]])}
+    report = sardonyx.optimize(path, tmp_path / "out.onnx", data=data, seconds=0.1)
+    assert level_of(report) == "basic"
+    assert Session(report["path"])(data)["y"].tolist() == [[np.inf, np.inf]]

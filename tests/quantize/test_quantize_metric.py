@@ -100,6 +100,12 @@ def test_examples_that_all_agree_do_not_prove_that_others_will(name: str, high: 
     assert spread(UNLABELLED[name], rows, rows, Budget.parse("1%"), seed=0) == (0.0, high)
 
 
+def test_data_without_labels_says_how_to_name_them() -> None:
+    with pytest.raises(BadData) as caught:
+        chosen("accuracy", labelled=False, classifier=True, integer_labels=False, label_hint="give --label y")
+    assert caught.value.hint.startswith("give --label y; or use --metric agreement")
+
+
 def test_labels_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(BadData, match="labels have shape"):
         value("accuracy", SCORES, np.zeros((4, 2)))

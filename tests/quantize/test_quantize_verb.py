@@ -8,6 +8,7 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+import faulty_runtime
 import quantizing
 import real
 import sardonyx
@@ -19,7 +20,7 @@ from sardonyx.quantize.prepare import prepared
 from sardonyx.quantize.schemes import bf16
 from sardonyx.quantize.search import SCHEMES
 from sardonyx.quantize.subject import Subject
-from sardonyx.run.session import Session, Settings
+from sardonyx.run.session import Session, Settings, stored_level
 from sardonyx.samples import Batch
 
 IMAGES = {"x": quantizing.images(40)}
@@ -317,3 +318,17 @@ def test_outputs_that_cannot_be_told_apart_by_distance_do_no_harm(tmp_path: Path
     assert report.ok
     assert report.verdict in ("kept-float", "quantized")
     assert any(candidate["loss"] is not None for candidate in report["candidates"])
+
+
+def test_a_float_model_that_the_runtime_breaks_is_judged_by_its_right_answers(tmp_path: Path) -> None:
+    path = faulty_runtime.save(tmp_path, faulty_runtime.ROWS)
+    rows = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
+    report = sardonyx.quantize(path, tmp_path / "out.onnx", data={"x": rows}, time=1, scheme="static_u8u8")
+    (finding,) = [item for item in report["findings"] if item["code"] == "runtime-optimizer"]
+    assert "ORT_ENABLE_BASIC" in finding["hint"]
+    if report.verdict == "quantized":
+        exact, found = (
+            Session(file, Settings(optimize=False))({"x": rows})["y"] for file in (path, tmp_path / "out.onnx")
+        )
+        assert np.abs(exact - found).max() < 0.1 * np.abs(exact).max()
+        assert stored_level(Model.load(tmp_path / "out.onnx")) == "basic"

@@ -42,6 +42,23 @@ def test_rows_that_keep_apart_are_cut_and_come_back_in_order(tmp_path: Path, mon
     np.testing.assert_array_equal(np.concatenate(answers), model({"x": x})["y"])
 
 
+def test_a_table_is_cut_like_a_file_of_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PART_ROWS", 4)
+    model = session(tmp_path, "tiny")
+    x = rows(6, 4)
+    lines = [",".join(map(str, row)) + ",9" for row in x]
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(["a,b,c,d,y", *lines]))
+    found, _ = cut_files(model, [path], "y")
+    opened = open_inputs(path, model.signature, "y")
+    answers = [model(rows_of(opened, part.start, part.stop))["y"] for part in found]
+    np.testing.assert_array_equal(np.concatenate(answers), model({"x": x})["y"])
+    with pytest.raises(BadData) as caught:
+        cut_files(model, [path])
+    assert "takes 4 columns of numbers, and there are 5" in caught.value.message
+    assert "--label y" in caught.value.hint
+
+
 def test_rows_that_change_each_other_are_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "PART_ROWS", 4)
     path = saved(tmp_path / "x.npz", x=rows(10, 2))

@@ -64,6 +64,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_files_scored_on_ray_have_the_answers_of_one_machine(tmp_path: Path) -> None:
     if not registry.installed("ray"):
         pytest.skip("ray is not installed; `make test` installs it")

@@ -28,6 +28,7 @@ from sardonyx.serve.server import bound
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_a_model_on_ray_answers_as_the_model_does_until_it_is_told_to_stop(tmp_path: Path) -> None:
     if not registry.installed("ray"):
         pytest.skip("ray is not installed; `make test` installs it")

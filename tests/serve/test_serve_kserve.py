@@ -49,6 +49,7 @@ def test_every_call_comes_back_right(server: Running) -> None:
     assert "the model takes" in details
 
 
+@pytest.mark.rest
 def test_a_token_in_the_headers_opens_the_server(models: Path) -> None:
     with serving.running(models, grpc_port=0, tokens=("sesame",)) as server:
         shut, opened = calls(server, "wrong"), calls(server, "sesame")

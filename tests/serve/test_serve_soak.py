@@ -119,6 +119,7 @@ async def overload(port: int, pid: int, count: int) -> tuple[Seen, list[int]]:
     return seen, memory
 
 
+@pytest.mark.rest
 @pytest.mark.timeout(3600 if LONG else 900)
 def test_at_twice_the_capacity_memory_stays_and_everyone_is_answered_or_refused(tmp_path: Path) -> None:
     save(tmp_path / "model" / "1" / "model.onnx", 2.0, layers=60)
@@ -136,6 +137,7 @@ def test_at_twice_the_capacity_memory_stays_and_everyone_is_answered_or_refused(
     assert statistics.median(memory[-quarter:]) < 1.05 * statistics.median(memory[quarter : 2 * quarter])
 
 
+@pytest.mark.rest
 def test_workers_killed_under_load_give_no_wrong_answer_and_others_go_on(tmp_path: Path) -> None:
     save(tmp_path / "model" / "1" / "model.onnx", 2.0)
     done, wrong, moments = threading.Event(), [], []

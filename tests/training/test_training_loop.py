@@ -132,6 +132,23 @@ def test_data_of_a_wrong_shape_or_without_labels_is_named(folder: Path) -> None:
         sardonyx.train(folder, data={"x": np.zeros((6, 4), np.float32)})
 
 
+def test_a_table_trains_and_its_labels_may_have_any_name(folder: Path, tmp_path: Path) -> None:
+    data = rows()
+    lines = [
+        ",".join(map(repr, map(float, row))) + f",{label}" for row, label in zip(data["x"], data["label"], strict=True)
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,c,d,target", *lines]))
+    report = sardonyx.train(folder, data=tmp_path / "rows.csv", label="target", seed=0)
+    assert report["loss"] == sardonyx.train(folder, data=data, seed=0, restart=True)["loss"]
+    assert training.evaluate(folder, data=tmp_path / "rows.csv", label="target")["metrics"]["accuracy"] > 0
+    with pytest.raises(BadData) as caught:
+        sardonyx.train(folder, data={"x": data["x"], "y": data["label"]}, restart=True)
+    assert "--label y" in caught.value.hint
+    with pytest.raises(BadData, match="no labels") as caught:
+        sardonyx.train(folder, data={"x": data["x"]}, restart=True)
+    assert "called 'label'" in caught.value.hint
+
+
 def test_a_full_disk_leaves_the_last_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sardonyx.train(folder, data=rows())
     before = sha256(folder / "last")

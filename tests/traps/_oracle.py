@@ -15,11 +15,6 @@ import numpy as np
 from traps._trap import Array, Arrays, Trap
 
 
-def differences(trap: Trap, path: Path) -> str:
-    """What differs on the first case that shows it, or "" if the file is right on every case of the trap."""
-    return difference_of(trap, expected(trap), path)
-
-
 def expected(trap: Trap) -> list[tuple[Arrays, list[Array]]]:
     """Every case with the original's answer. One model answers all, in order, so that state it carries along shows."""
     model = trap.build()
@@ -33,8 +28,8 @@ def expected(trap: Trap) -> list[tuple[Arrays, list[Array]]]:
     return answered
 
 
-def difference_of(trap: Trap, answered: list[tuple[Arrays, list[Array]]], path: Path) -> str:
-    """What `differences` says, for answers that were taken before."""
+def differences(trap: Trap, answered: list[tuple[Arrays, list[Array]]], path: Path) -> list[tuple[Arrays, str]]:
+    """The cases on which the file differs from the original, each with what differs; empty if it is right on all of them."""
     import onnxruntime
 
     quiet = onnxruntime.SessionOptions()
@@ -42,16 +37,18 @@ def difference_of(trap: Trap, answered: list[tuple[Arrays, list[Array]]], path: 
     try:
         session = onnxruntime.InferenceSession(str(path), quiet, providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001  onnxruntime's own errors have no common parent
-        return f"does not load: {error}"
+        return [(answered[0][0], f"does not load: {error}")]
+    found = []
     for number, (case, answer) in enumerate(answered):
         try:
             got = session.run(None, feed(session, case))
         except Exception as error:  # noqa: BLE001
-            return f"case {number}: fails: {str(error)[:300]}"
+            found.append((case, f"case {number}: fails: {str(error)[:300]}"))
+            continue
         said = (trap.judge or plain(trap))(answer, got)
         if said:
-            return f"case {number}: {said}"
-    return ""
+            found.append((case, f"case {number}: {said}"))
+    return found
 
 
 def feed(session: Any, case: Arrays) -> Arrays:

@@ -21,16 +21,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import sardonyx
 from sardonyx.errors import SardonyxError
 from sardonyx.sources import Original, recognise
-from traps._oracle import difference_of, expected
-from traps._trap import CLASSES, Trap
+from traps._oracle import differences, expected
+from traps._trap import CLASSES, Arrays, Trap
 
 FOLDER = Path(__file__).parent
 GOOD = ("agrees", "partial", "converted")
-OUTCOMES = ("handed over wrong", "not named", "refused though right", "said", "right")
-BAD = OUTCOMES[:3]
+OUTCOMES = ("handed over wrong", "model changed", "not named", "refused though right", "said", "right")
+BAD = OUTCOMES[:4]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Outcome:
     outcome: str  # one of OUTCOMES
     verdict: str  # of convert, or "error"
     route: str
+    routes: str  # the verdict of every route
+    findings: tuple[str, ...]  # the codes of convert's findings
     said: str  # convert's findings, or the reasons of its routes
     difference: str  # by the oracle, of the file that was handed over
     seconds: float
@@ -64,18 +68,41 @@ def run(trap: Trap, *, live: bool | None = None) -> Outcome:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="trap-") as folder, _workers_find_traps():
         path = Path(folder) / "model.onnx"
-        report, error = None, ""
+        source, report, error = trap.source(live=live), None, ""
+        before = state_of(source)
         try:
-            report = sardonyx.convert(
-                trap.source(live=live), path, inputs=trap.inputs, example=_example(trap), **trap.options
-            )
+            report = sardonyx.convert(source, path, inputs=trap.inputs, example=_example(trap), **trap.options)
         except SardonyxError as failure:
             error = f"{type(failure).__name__}: {failure.message}"
         seconds = time.perf_counter() - started
         outcome, difference = _judge(trap, report, error, path)
+        if state_of(source) != before:
+            outcome, difference = "model changed", "converting changed the live model"
     verdict, route = ("error", "") if report is None else (report.verdict, report["route"] or "")
     said = error if report is None else _words(report)
-    return Outcome(trap.trap_class, trap.name, trap.framework, outcome, verdict, route, said, difference, seconds)
+    routes = "" if report is None else ", ".join(f"{c['route']} {c['verdict']}" for c in report["candidates"])
+    codes = () if report is None else tuple(dict.fromkeys(finding.code for finding in report.findings or ()))
+    return Outcome(
+        trap.trap_class, trap.name, trap.framework, outcome, verdict, route, routes, codes, said, difference, seconds
+    )  # fmt: skip
+
+
+def state_of(source: Any) -> str:
+    """A live module's parameters, buffers, attributes and modes as text; "" for anything else."""
+    if not hasattr(source, "state_dict"):
+        return ""
+    modules = {
+        name: {key: value for key, value in vars(module).items() if isinstance(value, bool | int | float | str | list)}
+        for name, module in source.named_modules()
+    }
+    tensors = {name: tensor.tolist() for name, tensor in source.state_dict().items()}
+    return f"{modules} {tensors}"
+
+
+def table_row(found: dict[str, Any]) -> tuple[str, ...]:
+    """The cells of an outcome in docs/conversions.md, after the name of the trap."""
+    verdict = f"{found['verdict']} by {found['route']}" if found["route"] else found["verdict"]
+    return found["framework"], verdict, found["routes"], ", ".join(found["findings"]), found["outcome"]
 
 
 def _example(trap: Trap) -> Any:
@@ -91,26 +118,42 @@ def _judge(trap: Trap, report: Any, error: str, path: Path) -> tuple[str, str]:
         return ("handed over wrong", f"nothing says that it has {trap.expect}") if handed else ("not named", "")
     answered = expected(trap)
     if handed:
-        difference = difference_of(trap, answered, path)
-        return ("right" if not difference else "said" if _points_at(trap, report) else "handed over wrong"), difference
+        wrong = differences(trap, answered, path)
+        if not wrong:
+            return "right", ""
+        return ("said" if all(_points_at(trap, report, case) for case, _ in wrong) else "handed over wrong"), wrong[0][
+            1
+        ]
     if trap.expect == "refuse":
-        return "said", ""
+        words = error or f"{_words(report)} {json.dumps(report.to_dict(), default=str)}"
+        return ("said" if re.search(trap.said, words, re.IGNORECASE) else "not named"), ""
     by = right_route(trap, answered, path.parent)
     return ("refused though right", f"{by} is right") if by else ("said", "")
 
 
-def _points_at(trap: Trap, report: Any) -> bool:
-    """Whether a finding that is more than information, or an unreached line, names the trap."""
-    for item in report.to_dict().get("unreached") or ():
-        if int(item["line"]) in trap.lines:
-            return True
+def _points_at(trap: Trap, report: Any, case: Arrays) -> bool:
+    """Whether a finding that is more than information names the trap: its line, its own words, or the kind of value."""
     for text in _findings(report):
         line = re.search(r"\.py:(\d+)", text)
         if line is not None and int(line[1]) in trap.lines:
             return True
         if trap.said and re.search(trap.said, text, re.IGNORECASE):
             return True
+        if text.startswith("edge-values") and any(re.search(word, text, re.IGNORECASE) for word in _edges(case)):
+            return True
     return False
+
+
+def _edges(case: Arrays) -> list[str]:
+    """How a finding about edge values would name this case: NaN, infinities, no rows, huge numbers."""
+    numbers = [array for array in case.values() if array.dtype.kind == "f"]
+    found = {
+        "nan|missing": any(np.isnan(array).any() for array in numbers),
+        "infinit": any(np.isinf(array).any() for array in numbers),
+        "= 0'": any(array.size == 0 for array in case.values()),
+        "large|huge": any(np.abs(array[np.isfinite(array)]).max(initial=0) > 1e4 for array in numbers),
+    }
+    return [word for word, here in found.items() if here]
 
 
 def _findings(report: Any) -> list[str]:
@@ -136,7 +179,7 @@ def right_route(trap: Trap, answered: Any, folder: Path) -> str:
             exported = original.export(
                 route, folder / f"{route}.onnx", example=settled.example, dynamic=settled.dynamic, **options
             )
-            if exported.path is not None and not exported.failure and not difference_of(trap, answered, exported.path):
+            if exported.path is not None and not exported.failure and not differences(trap, answered, exported.path):
                 return route
     return ""
 

@@ -1,4 +1,8 @@
-"""What a trap is: a small model, the inputs on which a careless export of it is wrong, and what an honest tool may answer."""
+"""What a trap is: a small model, the inputs on which a careless export of it is wrong, and what an honest tool may answer.
+
+The tests are in tests/convert/test_traps.py: pytest puts the folder of a test on the path, and sklearn.py here would hide the
+framework.
+"""
 
 from __future__ import annotations
 

@@ -91,6 +91,25 @@ class AddsOnceForRepeatedIndices(nn.Module):
         return y
 
 
+@add(CLASS, **rows_at([1, 3], [2, 2, 2, 0], [3, 3, 3, 3]))
+class LargestOfRepeatedIndices(nn.Module):
+    """A scatter that keeps the largest, and one that multiplies, of what falls on the same row."""
+
+    def forward(self, x: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+        index = at[:, None].expand(-1, 4)
+        source = x[: at.size(0)]
+        most = torch.zeros_like(x).scatter_reduce(0, index, source, "amax", include_self=False)  # trap
+        return most, torch.ones_like(x).scatter_reduce(0, index, source, "prod")
+
+
+@add(CLASS, **rows_at([1, 3], [0, 2, 3, 1]))
+class PutsRows(nn.Module):
+    """Rows are written to the places that another input names: with repeated indices not even the original is defined."""
+
+    def forward(self, x: Tensor, at: Tensor) -> Tensor:
+        return torch.zeros_like(x).index_copy(0, at, x[: at.size(0)]) + x.scatter(0, at[:, None], 9.0)  # trap
+
+
 @add(CLASS)
 class SwapsRows(nn.Module):
     """A swap through a copy, and one without, which loses a row."""

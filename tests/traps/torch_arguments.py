@@ -166,3 +166,18 @@ class PaddedEncoder(nn.Module):
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         hidden = self.encoder(self.table(tokens), src_key_padding_mask=mask)
         return hidden.masked_fill(mask[..., None], 0).sum(1)
+
+
+@add(CLASS, expect="refuse", said="enable_nested_tensor", inputs=("x=float32[n,length,8]", "mask=bool[n,length]"),
+     example=lambda: {"x": floats(2, 3, 8), "mask": np.array([[0, 0, 0], [0, 0, 1]], bool)},
+     cases=lambda _: [{"x": floats(1, 4, 8), "mask": np.array([[0, 0, 0, 1]], bool)}])  # fmt: skip
+class NestedEncoder(nn.Module):
+    """A transformer's fast path for padding makes nested tensors, which no exporter takes unless they are switched off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        hidden = self.encoder(x, src_key_padding_mask=mask)  # trap
+        return hidden.masked_fill(mask[:, : hidden.size(1), None], 0).sum(1)

@@ -144,6 +144,18 @@ class InverseOfMatrix(nn.Module):
         return x @ self.matrix
 
 
+@add(PRECISION, inputs=("x=float32[n,6]",), honest=True, options={"atol": 1e-6}, cases=lambda _: [{"x": floats(5, 6)}])
+class WithinAMillionth(nn.Module):
+    """Plain layers, with a tolerance that the user gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 32), nn.GELU(), nn.Linear(32, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x) * 100
+
+
 # Promotion of types.
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sardonyx.errors import UsageError
+from sardonyx.errors import RuntimeRefused, UsageError
 from sardonyx.golden import Case, Golden, save
 from sardonyx.progress import task
 from sardonyx.report import Report, Table, human_bytes
 from sardonyx.signature import Array, Arrays
+from sardonyx.sources import Outputs
+
+if TYPE_CHECKING:
+    from sardonyx.compare.sides import OnnxSide
 
 # Golden cases are replayed after every upgrade: a few, and not many megabytes.
 CASES, BATCH = 4, 4
 BYTES_AT_MOST = 32 << 20
+HINT = "let sardonyx optimize find a graph that onnxruntime runs right, or the level at which it runs this one right"
 
 
 def keep_cases(
@@ -27,22 +32,29 @@ def keep_cases(
     batch: int = BATCH,
     memory: int = 1 << 30,
 ) -> Report:
-    """Runs the model on the first batches of the data, or on generated inputs, and writes what verify replays."""
+    """Runs the model on the first batches of the data, or on generated inputs, and writes what verify replays.
+
+    The answers come from onnxruntime without its graph optimiser. A model that it does not run with the same answers is not
+    kept: verify would call it changed.
+    """
     from sardonyx.agreement import flatten
     from sardonyx.bundle.marks import mark_tensors
     from sardonyx.compare.graph_noise import measure
+    from sardonyx.compare.optimizer import doubt_on
+    from sardonyx.compare.sides import OnnxSide
     from sardonyx.dataset import Dataset
     from sardonyx.model import Model
-    from sardonyx.run.session import Session
 
     if cases < 1 or batch < 1:
         raise UsageError("there must be at least one golden case of one example", hint="give 1 or more")
-    session = Session(model)
-    inputs = _inputs(session.signature, Dataset.of(data, label, ignored=True), cases, batch)
-    answers = [session(item) for item in inputs]
+    side = OnnxSide.of(model)
+    inputs = _inputs(side.signature, Dataset.of(data, label, ignored=True), cases, batch)
+    with task("running the model with and without onnxruntime's optimiser"):
+        doubt = doubt_on(model, inputs, memory=memory)
+        answers = _answers(side if doubt is not None and doubt.level == "all" else side.plain, inputs)
     with task("measuring the noise floor"):
-        noise = measure(Model.load(model), inputs, [list(answer.values()) for answer in answers], memory=memory)
-    named = [dict(flatten(list(answer.values()), list(answer))) for answer in answers]
+        noise = measure(Model.load(model), inputs, [answer.arrays for answer in answers], memory=memory)
+    named = [dict(flatten(answer.arrays, answer.names)) for answer in answers]
     tolerances = [
         {name: (allowed.absolute, allowed.relative) for name, allowed in zip(answer, row, strict=True)}
         for answer, row in zip(named, noise.tolerances, strict=True)
@@ -53,17 +65,28 @@ def keep_cases(
     save(golden, target)
     size = target.stat().st_size
     rows = tuple((index, _told(case.inputs), _told(case.outputs)) for index, case in enumerate(golden.cases))
+    wrong = doubt is not None and doubt.level != "all"
     return Report(
-        "golden", "kept", True,
+        "golden", "not-kept" if wrong else "kept", not wrong,
         fields={
             "cases": len(inputs), "bytes": size, "noise": noise.method, "marks": len(marks),
             "tolerances": [
                 {name: {"absolute": a, "relative": r} for name, (a, r) in item.items()} for item in tolerances
             ],
         },
+        findings=() if doubt is None else (doubt.finding(HINT if wrong else ""),),
         tables=(Table("golden cases", ("case", "inputs", "outputs"), rows),),
         summary=f"{len(inputs)} golden cases and marks of {len(marks)} tensors, {human_bytes(size)}",
     )  # fmt: skip
+
+
+def _answers(side: OnnxSide, inputs: Sequence[Arrays]) -> list[Outputs]:
+    found = []
+    for index, answer in enumerate(side.predict(inputs)):
+        if not isinstance(answer, Outputs):
+            raise RuntimeRefused(f"the model fails on golden case {index}: {answer.reason}", hint="check the data")
+        found.append(answer)
+    return found
 
 
 def _inputs(signature: Any, data: Any, cases: int, batch: int) -> list[Arrays]:

@@ -121,7 +121,7 @@ def _against_framework(found: Mapping[str, Report]) -> dict[str, Any] | None:
 
 def _findings(stages: Sequence[Done]) -> list[Finding]:
     found = {done.name: done.report for done in stages}
-    findings = []
+    findings = [item for done in stages for item in done.report.findings or () if item.code == "runtime-optimizer"]
     speed = _against_framework(found)
     if speed is not None and speed["verdict"] == "slower":
         findings.append(Finding(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+
+import numpy as np
 
 from sardonyx.compare.probes import around, grounds, with_names
 from sardonyx.compare.sides import Side
@@ -33,10 +35,13 @@ class Case:
     item: Answered | None = None
 
 
-def data_cases(side: Side, signature: Signature, data: Dataset, *, precise: bool = False) -> Iterator[list[Case]]:
+def data_cases(
+    side: Side, signature: Signature, data: Dataset, *, precise: bool = False, single: bool = False
+) -> Iterator[list[Case]]:
     """Cases of the user's data, a few at a time. Data that the reference refuses is an error.
 
-    With `precise` the reference gets the floats of the data as wide as they are.
+    With `precise` the reference gets the floats of the data as wide as they are; with `single` its answers count as float32
+    holds them, which is all that a candidate of float32 can give.
     """
     samples = Samples.open(data, signature, precise=precise)
     walk = (Probe(f"batch {index}", batch.inputs) for index, batch in enumerate(samples))
@@ -49,9 +54,16 @@ def data_cases(side: Side, signature: Signature, data: Dataset, *, precise: bool
                 raise SourceFailed(
                     f"the reference fails on {probe.name} of the data: {answer.reason}", hint="check the data"
                 )
+            answer = _in_single(answer) if single else answer
             item = Answered(probe, answer, Trial(answer))
             cases.append(Case(probe.name, probe.arrays, answer, generated=False, item=item))
         yield cases
+
+
+def _in_single(answer: Outputs) -> Outputs:
+    with np.errstate(over="ignore"):
+        arrays = (array.astype(np.float32) if array.dtype == np.float64 else array for array in answer.arrays)
+        return replace(answer, arrays=tuple(arrays))
 
 
 def generated(side: Side, signature: Signature, seed: int) -> list[Case]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, flatten, judge
+from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, flatten, for_rounding, judge
 from sardonyx.compare.cases import Case, data_cases
 from sardonyx.compare.flow import Flow
 from sardonyx.compare.graph_noise import GraphNoise
 from sardonyx.compare.localize import Divergence, localize
 from sardonyx.compare.noise import Noise, added
+from sardonyx.compare.optimizer import Doubt, ask, equal_when_plain, find_doubt
 from sardonyx.compare.searched import Reach, searched_cases
 from sardonyx.compare.sides import (
     INPUTS,
@@ -33,7 +34,7 @@ from sardonyx.model import Model
 from sardonyx.progress import task
 from sardonyx.report import Report
 from sardonyx.signature import Arrays, Signature
-from sardonyx.sources import Failure
+from sardonyx.sources import Failure, Outputs
 
 # A case this far beyond its tolerance is as good to search in as any worse one.
 CLEAR = 100.0
@@ -88,17 +89,20 @@ def compare_models(
         allowed = Tolerance(atol or 0.0, rtol or 0.0)
         data, precise = _as_fitted(theirs, data)
         if data is not None:
-            for cases in data_cases(theirs, signature, data, precise=precise):
+            single = precise and all(spec.dtype != "float64" for spec in ours.signature.outputs)
+            for cases in data_cases(theirs, signature, data, precise=precise, single=single):
                 _compare(theirs, ours, pairing, cases, floor, allowed, tally)
         else:
             for cases in searched_cases(theirs, ours, pairing, signature, seed, reach):
                 _compare(theirs, ours, pairing, cases, floor, allowed, tally)
                 if tally.mismatch:
                     break
-        found, reason = _locate(theirs, ours, pairing, tally, memory) if localize else (None, "")
+        doubt = _doubt(theirs, ours, pairing, tally)
+        found, reason = _locate(theirs, ours, pairing, tally, memory) if localize and doubt is None else (None, "")
     judgement = _with_failures(tally)
     notes = (*pairing.notes, *filter(None, [reason]))
-    return report(judgement, found, ours.operators, tally, notes, reach.unreached)
+    told = report(judgement, found, ours.operators, tally, notes, reach.unreached)
+    return told if doubt is None else replace(told, findings=(*told.findings, doubt.finding()))
 
 
 def _as_fitted(theirs: Side, data: Dataset | None) -> tuple[Dataset | None, bool]:
@@ -120,40 +124,106 @@ def _compare(
 ) -> None:
     """Adds the verdicts of these cases to the tally."""
     with task("running the candidate"):
-        answers = ours.predict([_narrowed(ours, pairing.inputs_for_candidate(case.inputs)) for case in cases])
+        batches = [_narrowed(ours, pairing.inputs_for_candidate(case.inputs)) for case in cases]
+        answers = _answers(ours, batches) if batches else []
     tally.cases += len(cases)
-    answered: list[tuple[Case, list[Any]]] = []
-    for case, answer in zip(cases, answers, strict=True):
+    answered: list[tuple[Case, Arrays, list[Any]]] = []
+    for case, batch, answer in zip(cases, batches, answers, strict=True):
         if not isinstance(answer, Failure):
-            answered.append((case, pairing.outputs_for_reference(answer, case.expected)))
+            answered.append((case, batch, pairing.outputs_for_reference(answer, case.expected)))
         elif case.soft:
             tally.notes.append(("edge-values", case.name, f"the candidate fails: {answer.reason}"))
         else:
             tally.failures.append((case, answer))
-    if not answered:
-        return
+    if answered:
+        _judge(theirs, ours, pairing, answered, floor, allowed, tally)
+
+
+def _judge(
+    theirs: Side,
+    ours: OnnxSide,
+    pairing: Pairing,
+    answered: Sequence[tuple[Case, Arrays, list[Any]]],
+    floor: FloorOf,
+    allowed: Tolerance,
+    tally: Tally,
+) -> None:
+    """Holds the candidate's answers against the reference's, within the rounding that is measured on the reference."""
 
     def judged_by(case: Case, actual: list[Any], tolerances: Sequence[Tolerance]) -> Judgement:
         names, same_shape = case.expected.names, theirs.signature is not None
         return judge(case.expected.arrays, actual, tolerances, names=names, same_shape=same_shape)
 
+    same = _same_graphs(ours, pairing, answered) if theirs.signature is not None else set()
+    cases = [case for case, _, _ in answered]
+    actual = [
+        list(case.expected.arrays) if index in same and _is_rounding(case, mine) else mine
+        for index, (case, _, mine) in enumerate(answered)
+    ]
     with task("measuring the noise floor"):
-        noise = added(floor([case for case, _ in answered], [mine for _, mine in answered], judged_by), allowed)
+        noise = added(floor(cases, actual, judged_by), allowed)
         free_graphs()
     if noise.method != "exact" or not tally.method:
         tally.method = noise.method
-    for (case, actual), tolerances, stable in zip(answered, noise.tolerances, noise.stable, strict=True):
+    for index, (case, tolerances, stable) in enumerate(zip(cases, noise.tolerances, noise.stable, strict=True)):
         if case.generated and not stable:
             tally.notes.append(("unstable", case.name, "left out: rounding alone moves its NaN or infinite values"))
             continue
-        judged = judged_by(case, actual, tolerances)
+        judged = judged_by(case, actual[index], tolerances)
         if judged.verdict == "mismatch" and (case.soft or case.on_edge):
             worst = max(judged.outputs, key=lambda output: output.used)
             tally.notes.append(
                 ("edge-values", case.name, f"{worst.name} differs {worst.note or f'by {worst.max_abs:g}'}")
             )
-        else:
-            tally.add(case, judged, tolerances)
+            continue
+        if index in same and judged.verdict == "rounding":
+            judged = judge(case.expected.arrays, case.expected.arrays, names=case.expected.names)
+        tally.add(case, judged, tolerances)
+
+
+def _answers(ours: OnnxSide, batches: Sequence[Arrays]) -> list[Outputs | Failure]:
+    """The candidate's answers: failures where onnxruntime loads it only without its optimiser, an error where it does not."""
+    try:
+        return ours.predict(batches)
+    except RuntimeRefused:
+        if isinstance(ask(ours.plain, batches[:1])[0], Failure):
+            raise
+        return ask(ours, batches)
+
+
+def _same_graphs(ours: OnnxSide, pairing: Pairing, answered: Sequence[tuple[Case, Arrays, list[Any]]]) -> set[int]:
+    """The cases in which only onnxruntime's optimiser is between the candidate and the reference."""
+    cases = [replace(case, inputs=batch) for case, batch, _ in answered]
+    return equal_when_plain(
+        ours, cases, [actual for _, _, actual in answered],
+        lambda index, answer: pairing.outputs_for_reference(answer, cases[index].expected),
+    )  # fmt: skip
+
+
+def _is_rounding(case: Case, actual: Sequence[Any]) -> bool:
+    return judge(case.expected.arrays, actual, for_rounding(case.expected.arrays)).verdict != "mismatch"
+
+
+def _doubt(theirs: Side, ours: OnnxSide, pairing: Pairing, tally: Tally) -> Doubt | None:
+    """What onnxruntime's optimiser does to the candidate, where the candidate would agree without it."""
+    crashed = [case for case, failure in tally.failures if failure.where != INPUTS]
+    case = crashed[0] if crashed else tally.worst
+    if case is None:
+        return None
+    batch, exact = pairing.inputs_for_candidate(case.inputs), theirs.signature is not None
+    plain, usual = (ask(side, [batch])[0] for side in (ours.plain, ours))
+    if isinstance(plain, Failure):
+        return None
+    names, tolerances = plain.names, tally.worst_tolerances or for_rounding(case.expected.arrays)
+
+    def judging(index: int, actual: Sequence[Sequence[Any]]) -> Judgement:
+        mine = pairing.outputs_for_reference(Outputs(names, tuple(actual[index])), case.expected)
+        return judge(case.expected.arrays, mine, tolerances, names=case.expected.names, same_shape=exact)
+
+    if judging(0, [plain.arrays]).verdict == "mismatch":
+        return None
+    own = replace(case, inputs=batch, expected=plain)
+    return find_doubt(ours, [own], [usual], judging, confirmed_by="" if exact else "the reference")
 
 
 def _narrowed(ours: OnnxSide, inputs: Arrays) -> Arrays:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sardonyx.agreement import Judgement
 from sardonyx.compare.localize import Divergence
+from sardonyx.compare.sides import QUANTIZED, RANDOM
 from sardonyx.report import Finding, Report, Table
 from sardonyx.sources import Branch
 
@@ -27,20 +28,6 @@ CODES = {
 WEAK = 0.02
 # Branches that are listed one by one.
 LISTED = 20
-QUANTIZED = frozenset(
-    (
-        "QuantizeLinear",
-        "DynamicQuantizeLinear",
-        "QLinearConv",
-        "QLinearMatMul",
-        "MatMulInteger",
-        "ConvInteger",
-        "MatMulNBits",
-    )
-)
-RANDOM = frozenset(
-    ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli")
-)
 METHODS = {
     "float64": "noise floor from float64",
     "repeats": "noise floor from repeats",

@@ -37,10 +37,11 @@ def convert(
     """Writes the best export of `source` on which the search finds no difference; nothing is written if there is none.
 
     `source` is a live object (`nn.Module`, estimator), a file, or `module:factory` / `file.py:factory`. `inputs` are specs
-    such as `x=float32[batch,3,32,32]`; `example` is a dict of arrays or a file of them. `python` names another interpreter
-    that has the framework. `trust` allows pickles. `data` are inputs of yours that the search starts from, in their own
-    precision. `rtol` and `atol` add to the measured tolerance. `search` bounds the seconds that the original is asked in.
-    A model that is random or carries a state is refused unless `allow_random` or `first_call` says how to treat it.
+    such as `x=float32[batch,3,32,32]`; `example` is a file of arrays, a DataFrame, or arrays and tensors: one, a dict by name, or
+    a tuple in order, dicts and tuples inside included. `python` names another interpreter that has the framework. `trust`
+    allows pickles. `data` are inputs of yours that the search starts from, in their own precision. `rtol` and `atol` add to
+    the measured tolerance. `search` bounds the seconds that the original is asked in. A model that is random or carries a
+    state is refused unless `allow_random` or `first_call` says how to treat it.
     """
     from sardonyx.convert.tournament import Settings, run_tournament
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from sardonyx import arrays
-from sardonyx.errors import BadData, UsageError
+from sardonyx.convert.example import example_of
+from sardonyx.errors import UsageError
 from sardonyx.signature import Arrays, Signature, TensorSpec
 
 # One example of two hides a dimension that was baked in as one; two is also what a traced batch would be.
@@ -37,7 +36,7 @@ class Inputs:
 
 def settle(specs: Sequence[str], example: Any, description: Mapping[str, Any], *, seed: int = 0) -> Inputs:
     """The inputs, from the most explicit word there is: specs, then example values, then the framework's own account."""
-    given = _example(example)
+    given = _example(example, specs, description)
     if specs:
         signature = Signature.parse(specs)
     elif given is not None:
@@ -76,14 +75,13 @@ def _accepted(description: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     return {item["name"]: item["dtypes"] for item in description.get("inputs", ()) if item.get("dtypes")}
 
 
-def _example(example: Any) -> Arrays | None:
+def _example(example: Any, specs: Sequence[str], description: Mapping[str, Any]) -> Arrays | None:
+    """The example by input, named by the specs, else by what the framework says; see example.py."""
     if example is None:
         return None
-    if isinstance(example, str | Path):
-        return arrays.read(example)
-    if isinstance(example, Mapping):
-        return {str(name): np.asarray(value) for name, value in example.items()}
-    raise BadData(f"an example of type {type(example).__name__}", hint="give a dict of arrays, or a .npz file")
+    known = Signature.parse(specs).inputs if specs else _described(description)
+    columns = description.get("columns") or ()
+    return example_of(example, known, () if specs else description.get("optional") or (), columns=columns)
 
 
 def _described(description: Mapping[str, Any]) -> list[TensorSpec]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx import files, history, progress
+from sardonyx.columns import store_fitted
 from sardonyx.convert.candidate import Candidate, rename
 from sardonyx.convert.contender import Contender
 from sardonyx.convert.evaluate import Evaluation
@@ -165,6 +166,7 @@ class _Tournament:
             return None
         if self.settings.input_names:
             rename(winner.model.ir.graph.inputs, self.settings.input_names, "inputs")
+        store_fitted(winner.model.ir, self.description.get("columns") or ())
         said = {"source": str(self.original.source), "route": winner.candidate.route, **self.options}
         winner.model.record(history.step("convert", options=said, repairs=winner.candidate.repairs)).save(output)
         return winner

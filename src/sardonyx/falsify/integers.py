@@ -20,6 +20,8 @@ FAR = (32768, 65536, 10**6, 2**31 - 1, 2**31, 2**40, -32769, -(2**31), -(2**40))
 SCALAR = range(-3, 41)
 # A span of at most so many accepted values is swept whole, in at most so many probes.
 SWEPT = 8192
+# Integers up to this are what models are meant for; a larger one belongs to a table or is soft.
+USUAL = 10_000
 SWEEPS = 24
 
 
@@ -30,6 +32,11 @@ class Domain:
     low: int
     high: int
     bounded: bool = False
+
+    def usual(self, array: Array) -> Domain:
+        """The part of it that is within a thousand, or within what the example holds: beyond, numbers overflow."""
+        least, most = min(-USUAL, int(array.min())), max(USUAL, int(array.max()))
+        return Domain(max(self.low, least), min(self.high, most), self.bounded)
 
 
 Ask = Callable[[Sequence[Probe]], list[bool]]  # which of the probes the original answered
@@ -48,17 +55,18 @@ def integer_probes(
     signature: Signature, example: Arrays, domains: dict[str, Domain], random: np.random.Generator
 ) -> Iterator[Probe]:
     """Arrays that visit the accepted integers: every one where they are few, repeated, sorted, and drawn."""
-    for name, domain in domains.items():
-        array = example[name]
+    for name, whole in domains.items():
+        array, domain = example[name], whole.usual(example[name])
         yield from _orders(name, example)
         for turn in range(2):
             yield Probe(f"{name} drawn {turn}", {**example, name: _draw(array, domain, random)})
-        count = domain.high - domain.low + 1
-        if 1 < count <= SWEPT:
+        if domain != whole:
+            yield Probe(f"{name} drawn from all", {**example, name: _draw(array, whole, random)}, soft=True)
+        if 1 < domain.high - domain.low + 1 <= SWEPT:
             yield from _sweep(name, signature, example, domain, random)
     if len(domains) > 1:
         for turn in range(2):
-            drawn = {name: _draw(example[name], domain, random) for name, domain in domains.items()}
+            drawn = {name: _draw(example[name], item.usual(example[name]), random) for name, item in domains.items()}
             yield Probe(f"all integers drawn {turn}", {**example, **drawn})
 
 

@@ -45,6 +45,8 @@ BOOLEANS: dict[str, Callable[[Array], Array]] = {
 }
 # How many of the numbers that stand in the code or the graph are tried.
 NUMBERS = 24
+# Columns that are emptied one by one.
+COLUMNS = 8
 
 
 def value_kinds(example: Arrays, hints: Hints, random: np.random.Generator) -> Iterator[Probe]:
@@ -55,6 +57,7 @@ def value_kinds(example: Arrays, hints: Hints, random: np.random.Generator) -> I
     yield from _together(example, BOOLEANS, "b")
     yield from at_numbers(example, hints, random)
     yield from _together(example, SOFT_FLOATS, "f", soft=True)
+    yield from nan_columns(example)
     yield from _one_at_a_time(example, random)
     if hints.allow_nan:
         yield from missing(example, random)
@@ -64,6 +67,18 @@ def missing(example: Arrays, random: np.random.Generator) -> Iterator[Probe]:
     """Holes where the model says that it takes them."""
     for name, share in (("some values missing", 0.2), ("all values missing", 1.0)):
         yield Probe(name, {key: _holed(array, share, random) for key, array in example.items()})
+
+
+def nan_columns(example: Arrays) -> Iterator[Probe]:
+    """One column of the last axis without values, the others as they are."""
+    for name, array in example.items():
+        if array.dtype.kind != "f" or array.ndim < 2:
+            continue
+        columns = np.linspace(0, array.shape[-1] - 1, min(COLUMNS, array.shape[-1])).round().astype(int)
+        for column in dict.fromkeys(columns.tolist()):
+            holed = array.copy()
+            holed[..., column] = np.nan
+            yield Probe(f"{name}: NaN in column {column}", {**example, name: holed}, soft=True)
 
 
 def at_numbers(example: Arrays, hints: Hints, random: np.random.Generator) -> Iterator[Probe]:
@@ -76,6 +91,7 @@ def at_numbers(example: Arrays, hints: Hints, random: np.random.Generator) -> It
             mixed = random.choice(np.asarray(close), array.shape).astype(array.dtype)
             keep = random.random(array.shape) < 0.5
             yield Probe(f"{name} around {number:g}", {**example, name: np.where(keep, array, mixed)})
+            yield Probe(f"every {name} is {number:g}", {**example, name: np.full_like(array, number)})
             yield Probe(f"one {name} is {number:g}", {**example, name: _with_one(array, number, random)})
 
 

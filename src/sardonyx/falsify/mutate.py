@@ -81,7 +81,7 @@ class Mutator:
         )
 
     def _integer(self, name: str, array: Array) -> Array:
-        domain = self.domains.get(name) or Domain(int(array.min()), int(array.max()))
+        domain = (self.domains.get(name) or Domain(int(array.min()), int(array.max()))).usual(array)
         told = [int(n) for n in self.hints.numbers_for(name) if n == int(n)]
         inside = [n + step for n in told for step in (-1, 0, 1) if domain.low <= n + step <= domain.high]
         value = self._integer_between(domain, inside)

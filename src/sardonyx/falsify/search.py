@@ -25,7 +25,7 @@ from sardonyx.signature import Arrays, Signature
 from sardonyx.sources import Branch, Failure, Outputs, Trial
 
 # Probes asked in one go: between two goes the time is looked at.
-GROUP = 16
+GROUP = 32
 # An answer may take so many times as long as the example's, and at least so many seconds.
 SLOWER, PATIENCE = 50.0, 5.0
 # Two exports that differ by more than this share of an output's size are a reason to ask the original.
@@ -38,9 +38,9 @@ class Budget:
     """How far to search. `seconds` bounds the original's own answers; the counts bound a model that answers fast."""
 
     seconds: float = 8.0
-    code_turns: int = 16
-    graph_turns: int = 8
-    mutants: int = 24
+    code_turns: int = 12
+    graph_turns: int = 4
+    mutants: int = 48
 
 
 class Cost:
@@ -134,9 +134,13 @@ class Search:
         before = len(self.answered)
         domains = explore_integers(self._example, self._hints, self._accepts)
         yield self.answered[before:]
-        yield from self._groups(integer_probes(self._signature, self._example, domains, self._random))
-        yield from self._groups(value_kinds(self._example, self._hints, self._random))
-        yield from self._groups(later_sizes(self._signature, self._example, self._hints.sizes, self._random))
+        yield from self._groups(
+            [
+                *integer_probes(self._signature, self._example, domains, self._random),
+                *value_kinds(self._example, self._hints, self._random),
+                *later_sizes(self._signature, self._example, self._hints.sizes, self._random),
+            ]
+        )
         mutator = Mutator(self._signature, self._hints, domains, self._random)
         yield from self._into_code(mutator)
         yield from self._into_graphs(mutator, exports)
@@ -157,10 +161,9 @@ class Search:
         self._known |= {branch.id: branch for branch in branches}
         return list(self._known.values()), constants
 
-    def _groups(self, probes: Iterator[Probe]) -> Iterator[list[Answered]]:
-        found = list(probes)
-        for start in range(0, len(found), GROUP):
-            yield self.ask(found[start : start + GROUP])
+    def _groups(self, probes: Sequence[Probe]) -> Iterator[list[Answered]]:
+        for start in range(0, len(probes), GROUP):
+            yield self.ask(probes[start : start + GROUP])
 
     def _accepts(self, probes: Sequence[Probe]) -> list[bool]:
         return [item is not None for item in self._ask(probes)]
@@ -231,7 +234,7 @@ class Search:
                 for inputs in self._towards(branch, outcome)
             ]
             fresh = [probe for probe in probes if probe.digest() not in self._asked]
-            chosen = [fresh[i] for i in sorted(self._random.permutation(len(fresh))[: 2 * GROUP])]
+            chosen = [fresh[i] for i in sorted(self._random.permutation(len(fresh))[:GROUP])]
             chosen += [self._mutant(mutator) for _ in range(GROUP // 2)]
             yield self.ask(chosen)
 

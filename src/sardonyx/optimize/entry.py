@@ -28,7 +28,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Entry:
-    """A candidate. `verdict` is `winner`, `not-chosen`, `slower`, `wrong`, `refused` or `not-installed`."""
+    """A candidate. `verdict` is `winner`, `not-chosen`, `slower`, `wrong`, `refused` or `not-installed`.
+
+    `level` is how far onnxruntime may change its graph, where its answers are wrong by default.
+    """
 
     name: str
     verdict: str = "not-chosen"
@@ -41,6 +44,7 @@ class Entry:
     speedup: Ratio | None = None
     seconds: float = 0.0
     notes: list[Note] = field(default_factory=list)
+    level: str | None = None
 
     @property
     def standing(self) -> bool:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx.bench.ratio import Ratio
+from sardonyx.compare.optimizer import Doubt
 from sardonyx.model import Model
 from sardonyx.optimize.entry import INPUT, Entry
 from sardonyx.optimize.passes._rewrite import Note
 from sardonyx.optimize.tuning import Tuned
-from sardonyx.report import Report, Table, human_bytes
+from sardonyx.report import Finding, Report, Table, human_bytes
+from sardonyx.run.session import LEVEL_KEY
 
 
 def tell(
@@ -25,6 +27,7 @@ def tell(
     before: Entry,
     explain: bool,
     level: str,
+    doubt: Doubt | None,
 ) -> Report:
     notes = _notes(entries)
     settings = {} if tuned is None else tuned.settings.tuned
@@ -47,9 +50,21 @@ def tell(
         fields["passes"] = [note.to_dict() for note in notes]
     tables = [_candidates(entries), *([_tuning(tuned)] if tuned else []), *(_explained(notes) if explain else [])]
     return Report(
-        "optimize", "optimized" if better else "unchanged", True, fields, tables=tuple(tables),
+        "optimize", "optimized" if better else "unchanged", True, fields, _findings(doubt, winner), tuple(tables),
         summary=_summary(output, winner, before, gain, tuned), artifacts={"model": Model.load(output)},
     )  # fmt: skip
+
+
+def _findings(doubt: Doubt | None, winner: Entry) -> tuple[Finding, ...]:
+    """What onnxruntime's optimiser did to the input, with what the output does about it."""
+    if doubt is None:
+        return ()
+    hint = doubt.option
+    if doubt.level != "all" and winner.level is None:
+        hint = f"use the output: the graph by {winner.name} is right with onnxruntime's defaults; the input is not"
+    elif doubt.level != "all":
+        hint = f"the output says so in its metadata ('{LEVEL_KEY}'), which sardonyx honours; elsewhere {hint}"
+    return (doubt.finding(hint),)
 
 
 def _notes(entries: Sequence[Entry]) -> list[Note]:

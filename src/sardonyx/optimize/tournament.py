@@ -19,13 +19,15 @@ from sardonyx.optimize.entry import INPUT, Entry, make
 from sardonyx.optimize.gate import Gate
 from sardonyx.optimize.telling import tell
 from sardonyx.report import Report
-from sardonyx.run.session import store
+from sardonyx.run.session import store, store_level, stored_level
 
 LEVELS = ("portable", "machine")
 # Optimisers at work beside each other; nothing is timed meanwhile.
 AT_ONCE = 2
 # A file that is smaller by less than this is not worth another graph.
 SMALLER = 0.99
+# The candidates of onnxruntime's own optimiser begin with this.
+RUNTIME = "onnxruntime"
 
 
 def hold(
@@ -46,15 +48,17 @@ def hold(
     with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
         source = _on_disk(model, Path(scratch))
         base = _specialised(source, shapes, Path(scratch))
-        original = Entry(INPUT, path=base).measured_file()
         gate = Gate(source, Model.load(base).signature, data, seed)
+        original = Entry(INPUT, path=_safe(base, gate, Path(scratch)), level=gate.level).measured_file()
         entries = [original, *_judged(base, Path(scratch), level, gate)]
         winner, gain = _race(entries, gate, seconds, seed)
         assert winner.path is not None, "a winner has a file"
         tuned = tuning.tune(winner.path, gate, seconds=seconds, seed=seed) if tune else None
-        changed = winner is not original or base != source or (tuned is not None and bool(tuned.settings.tuned))
+        changed = winner.path != source or (tuned is not None and bool(tuned.settings.tuned))
         _write(winner, output, changed, source, tuned, {"level": level, "shapes": dict(shapes), "winner": winner.name})
-        return tell(output, winner, entries, gain, tuned, before=original, explain=explain, level=level)
+        return tell(
+            output, winner, entries, gain, tuned, before=original, explain=explain, level=level, doubt=gate.doubt
+        )
 
 
 def _check(level: str, seconds: float) -> None:
@@ -66,14 +70,25 @@ def _check(level: str, seconds: float) -> None:
 
 def _on_disk(model: str | Path | Model, scratch: Path) -> Path:
     """The model as a file: third parties' optimisers take nothing else. A model in memory is written as it is now."""
-    if not isinstance(model, Model):
-        Model.load(model)
+    loaded = Model.load(model)
+    if not isinstance(model, Model) and stored_level(loaded) is None:
         return Path(model)
-    return Model(model.ir.clone()).save(scratch / "given.onnx")
+    given = Model(loaded.ir.clone())
+    store_level(given, "all")  # found out anew: onnxruntime may have been mended since
+    return given.save(scratch / "given.onnx")
 
 
 def _specialised(source: Path, shapes: sizes.Shapes, scratch: Path) -> Path:
     return sizes.fix(Model.load(source), shapes).save(scratch / "specialised.onnx") if shapes else source
+
+
+def _safe(path: Path, gate: Gate, scratch: Path | None = None) -> Path:
+    """The model, with the level written into it at which onnxruntime answers right, where it does not by default."""
+    if gate.level is None:
+        return path
+    model = Model.load(path)
+    store_level(model, gate.level)
+    return model.save((scratch or path.parent) / f"safe_{path.name}")
 
 
 def _judged(base: Path, scratch: Path, level: str, gate: Gate) -> list[Entry]:
@@ -106,18 +121,30 @@ def _judge(entries: Sequence[Entry], gate: Gate) -> None:
             continue
         try:
             judgement, reason = gate.judge(entry.path)
+            if reason and gate.level is not None:
+                entry.level, entry.path = gate.level, _safe(entry.path, gate)
+                judgement, reason = gate.judge(entry.path)
+                entry.reason = f"right only at onnxruntime's optimisation level '{gate.level}', which it says"
         except SardonyxError as error:
             entry.out("refused", error.message)
             continue
         entry.max_error = max((output.max_abs or 0.0 for output in judgement.outputs), default=0.0)
+        if reason and gate.doubt is not None and entry.name.startswith(RUNTIME):
+            reason = f"onnxruntime's graph optimiser changes this model's answers: {reason}"
         if reason:
             entry.out("wrong", reason)
 
 
 def _race(entries: Sequence[Entry], gate: Gate, seconds: float, seed: int) -> tuple[Entry, Ratio]:
-    """The winner and its speed-up over the input. One that turns out to be slower gives way to the next."""
+    """The winner and its speed-up over the input. One that turns out to be slower gives way to the next.
+
+    Where the input is only right at a lower level of onnxruntime's optimiser, candidates that are right at all of them come
+    first, and need not be better in another way.
+    """
     original = entries[0]
     standing = [entry for entry in entries if entry.standing]
+    if gate.level is not None and any(entry.level is None for entry in standing):
+        standing = [entry for entry in standing if entry is original or entry.level is None]
     same = Ratio(1.0, 1.0, 1.0)
     if len(standing) > 1:
         with progress.task("measuring the candidates"):
@@ -129,7 +156,7 @@ def _race(entries: Sequence[Entry], gate: Gate, seconds: float, seed: int) -> tu
             entry.speedup = gain
             if gain.verdict == "slower":
                 entry.out("slower", f"{gain.ratio:.2f} times as fast as the input")
-            elif gain.verdict == "faster" or _is_leaner(entry, original):
+            elif gain.verdict == "faster" or _is_leaner(entry, original) or entry.level != original.level:
                 entry.verdict = "winner"
                 return entry, gain
     original.verdict, original.speedup = "winner", same

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sardonyx import registry
+from sardonyx.compare.optimizer import doubt_on
 from sardonyx.errors import BadData, UsageError
 from sardonyx.files import check_target
 from sardonyx.model import Model
@@ -22,7 +24,7 @@ from sardonyx.quantize.result import Outcome, report_of, report_without_nodes, w
 from sardonyx.quantize.search import SCHEMES, Search
 from sardonyx.quantize.subject import CALIBRATORS, Subject
 from sardonyx.report import Report
-from sardonyx.run.session import Session, Settings
+from sardonyx.run.session import Session, Settings, stored_level
 from sardonyx.samples import Samples
 from sardonyx.signature import Arrays
 
@@ -57,9 +59,11 @@ def quantize_model(
         registry.need("report", for_what="the plot")
         check_target(plot_file)
     model = Model.load(source)
-    settings = Settings(threads=threads, rests=True)
     ready = prepared(model)
     opened = split.opened(data, model.signature, seed=seed)
+    doubt = doubt_on(model, [next(iter(opened.calibration)).inputs])
+    level = stored_level(model) if doubt is None else doubt.level
+    settings = Settings(threads=threads, rests=True, level=level)
     if not float_nodes(ready):
         write_float(model, Path(output))
         return report_without_nodes(ready, Path(output), allowed)
@@ -78,7 +82,8 @@ def quantize_model(
     write(outcome)
     if plot_file is not None:
         plot.pareto(search.candidates, winner, allowed, plot_file)
-    return report_of(outcome)
+    report = report_of(outcome)
+    return report if doubt is None else replace(report, findings=(*(report.findings or ()), doubt.finding()))
 
 
 def _known(what: str, word: str, names: list[str]) -> list[str]:

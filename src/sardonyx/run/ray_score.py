@@ -109,8 +109,8 @@ def _scored(
     path: Path, settings: Settings, sources: list[Path], folder: Path, target: Path, label: str | None
 ) -> Report:
     with progress.task("loading the model"):
-        signature = Model.load(path).signature
         session = Session(path, settings)
+        signature, settings = session.signature, session.settings
     names = [target.name] if target.suffix == ".npz" else [f"{source.stem}.npz" for source in sources]
     parts, cut = cut_files(session, sources, label)
     plan = _Plan(sources, [folder / name for name in names], parts, cut, label)

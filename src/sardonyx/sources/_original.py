@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from sardonyx.sources.workers._harness import (
     steadiness_of,
     versions,
 )
+from sardonyx.sources.workers._silence import silent
 
 # Exports, the original and the candidates run beside each other. Threads that spin while they wait would take the processors
 # from those that work: a tournament then takes up to ten times as long.
@@ -72,7 +74,8 @@ class Original:
     def describe(self) -> dict[str, Any]:
         """What the framework itself says about inputs and outputs; the keys are those that it knows."""
         if self._worker is None:
-            answer: dict[str, Any] = self._module().describe(self._live)
+            with silent():
+                answer: dict[str, Any] = self._module().describe(self._live)
             return answer
         description: dict[str, Any] = self._ask("describe")["description"]
         return description
@@ -124,7 +127,8 @@ class Original:
         """Whether the original answers the same inputs alike when it is asked again."""
         if self._worker is None:
             try:
-                found = steadiness_of(self._module(), self._live, dict(inputs))  # type: ignore[no-untyped-call]
+                with silent():
+                    found = steadiness_of(self._module(), self._live, dict(inputs))  # type: ignore[no-untyped-call]
             except Exception as error:
                 raise source_failed(f"{self.source} failed", describe_error(error)) from error  # type: ignore[no-untyped-call]
         else:
@@ -156,7 +160,8 @@ class Original:
         started = time.perf_counter()
         try:
             if self.source.live:
-                notes = self._module().export(self._live, route, str(out), inputs=dict(example), **options) or {}
+                with silent():
+                    notes = self._module().export(self._live, route, str(out), inputs=dict(example), **options) or {}
                 return Exported(route, out, time.perf_counter() - started, notes=notes)
             with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch, self._start() as worker:
                 inputs = Path(scratch) / "example.npz"
@@ -237,7 +242,8 @@ class Original:
 
     def _predict_here(self, batch: Mapping[str, np.ndarray[Any, Any]], double: bool) -> Outputs | Failure:
         try:
-            outputs = self._module().predict(self._live, dict(batch), double=double)
+            with silent():
+                outputs = self._module().predict(self._live, dict(batch), double=double)
         except Exception as error:  # noqa: BLE001  the user's own model may raise anything
             return _failure(error)
         return Outputs(tuple(name for name, _ in outputs), tuple(np.asarray(array) for _, array in outputs))
@@ -246,7 +252,8 @@ class Original:
         module = self._module()
         coverage = coverage_of(module, self._live, self._kept)  # type: ignore[no-untyped-call]
         try:
-            outputs, seen = answer(module, self._live, dict(batch), False, coverage, limit)  # type: ignore[no-untyped-call]
+            with silent():
+                outputs, seen = answer(module, self._live, dict(batch), False, coverage, limit)  # type: ignore[no-untyped-call]
         except Exception as error:  # noqa: BLE001  the user's own model may raise anything
             return Trial(_failure(error))
         names, arrays = zip(*outputs, strict=True) if outputs else ((), ())
@@ -283,14 +290,33 @@ def _failure(error: Exception) -> Failure:
 def _told(error: Mapping[str, str]) -> Failure:
     """A worker's account of an error. A `Refused` is the worker's own sentence and needs no type before it."""
     kind = "" if error["type"] == "Refused" else f"{error['type']}: "
-    return Failure(_one_line(kind + error["message"]), error["where"])
+    hint = f"; {error['hint']}" if error.get("hint") else ""
+    return Failure(kind + _one_line(error["message"]) + hint, error["where"])
 
 
 def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.astype(str) if array.dtype == object else array
 
 
+# What frameworks put around the line that says what is wrong.
+_FRAME = re.compile(
+    r"\x1b\[[0-9;]*m"  # colours
+    r"|^Exception encountered when calling .*$"  # Keras
+    r"|^(?:Traceback \(most recent call last\)|in user code):\s*$"
+    r"|^\S+\.(?:cpp|cc|h):\d+: ",  # the line of a library's own source
+    re.MULTILINE,
+)
+_ARGUMENTS = re.compile(r"\n\s*(?:Call a|A)rguments received.*", re.DOTALL)
+
+
 def _one_line(text: str, size: int = 2000) -> str:
-    """The text without line ends. Only what is longer than any message is cut, at a word, and says so."""
-    line = " ".join(text.split())
-    return line if len(line) <= size else line[:size].rpartition(" ")[0] + " …"
+    """The text in one line. Of a long one, its first line and its last: the error, and what it was caused by."""
+    text = _FRAME.sub("", _ARGUMENTS.sub("", text))
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    whole = " ".join(lines)
+    if len(whole) <= size:
+        return whole
+    first, last = (lines[0], lines[-1]) if len(lines) > 1 else (whole, whole)
+    head = first if len(first) <= size // 2 else first[: size // 2].rstrip()
+    room = size - len(head)
+    return f"{head} … {last if len(last) <= room else last[-room:].lstrip()}"

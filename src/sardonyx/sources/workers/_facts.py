@@ -136,24 +136,3 @@ class Findings:
             "sizes": sorted(set(self.sizes))[:KEPT],
         }
         return {key: value for key, value in found.items() if value}
-
-
-def spread(telling, texts):
-    """What code compares with, for every input that could be meant. `texts`: {input: whether it is text}."""
-    values = {name: telling["values"] for name, text in texts.items() if not text and telling["values"]}
-    words = {name: telling["words"] for name, text in texts.items() if text and telling["words"]}
-    found = {"values": values, "words": words, "sizes": telling["sizes"]}
-    return {key: value for key, value in found.items() if value}
-
-
-def merged(one, two):
-    """Both descriptions: lists joined, dicts of lists joined by key."""
-    both = dict(one)
-    for key, value in two.items():
-        if isinstance(value, dict):
-            mine = both.get(key, {})
-            more = {name: list(dict.fromkeys([*mine.get(name, ()), *items])) for name, items in value.items()}
-            both[key] = {**mine, **more}
-        else:
-            both[key] = sorted({*both.get(key, ()), *value})
-    return both

@@ -15,6 +15,8 @@ import types
 
 import numpy
 
+from ._generators import Generator
+
 MOST = 20000  # containers and objects looked at: far more than a model holds, few enough for a tenth of a second
 LARGEST = 1 << 22  # bytes of an array that is copied; a larger one is a table of weights
 # Packages whose objects keep their state in variables or not at all.
@@ -33,7 +35,7 @@ class Snapshot:
         self._roots, self._ignored = roots, frozenset(ignored)
         self.random, self.places = [], []
         for place in _places(roots, self._ignored):
-            (self.random if isinstance(place, _Generator) else self.places).append(place)
+            (self.random if isinstance(place, Generator) else self.places).append(place)
 
     def changed(self):
         """The names of the values that are no longer as they were, without those of random generators."""
@@ -64,11 +66,6 @@ def reached(*roots):
     for _ in _places(roots, frozenset(), seen):
         pass
     return seen
-
-
-def functions(*roots):
-    """The Python functions of the user that the roots are, hold or name."""
-    return [v for v in reached(*roots) if isinstance(v, types.FunctionType) and not _is_foreign(v.__module__)]
 
 
 class _Mapping:
@@ -196,36 +193,6 @@ class _Array:
         return moves
 
 
-class _Generator:
-    """A random generator."""
-
-    def __init__(self, name, generator):
-        self._name, self._generator, self._saved = name, generator, copy.deepcopy(_state(generator))
-
-    def changed(self):
-        return [] if repr(_state(self._generator)) == repr(self._saved) else [self._name]
-
-    def restore(self):
-        if isinstance(self._generator, random.Random):
-            self._generator.setstate(self._saved)
-        elif isinstance(self._generator, numpy.random.RandomState):
-            self._generator.set_state(self._saved)
-        else:
-            self._generator.bit_generator.state = self._saved
-
-    def advance(self):
-        """Draws, so that whoever draws next gets other numbers."""
-        self._generator.random() if not isinstance(
-            self._generator, numpy.random.RandomState
-        ) else self._generator.rand()
-
-
-def _state(generator):
-    if isinstance(generator, random.Random):
-        return generator.getstate()
-    return generator.get_state() if isinstance(generator, numpy.random.RandomState) else generator.bit_generator.state
-
-
 # The walk
 
 
@@ -240,7 +207,7 @@ def _places(roots, ignored, visited=None):
         seen.add(id(value))
         visited.append(value)  # and kept, so that no other object gets its id
         if isinstance(value, GENERATORS):
-            yield _Generator(name, value)
+            yield Generator(name, value)
         elif isinstance(value, numpy.ndarray):
             if value.nbytes <= LARGEST and value.flags.writeable:
                 yield _Array(name, value)

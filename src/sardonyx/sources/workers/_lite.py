@@ -9,7 +9,7 @@ from ._steady import differing
 from ._tensors import stripped, to_spec
 
 # Operators that keep something from one call to the next: variables, and the states of recurrent layers.
-STATEFUL = {"ASSIGN_VARIABLE", "CALL_ONCE", "LSTM", "RNN", "SVDF", "HASHTABLE"}
+STATEFUL = {"ASSIGN_VARIABLE", "LSTM", "RNN", "SVDF"}
 STATEFUL_ENDINGS = ("_SEQUENCE_LSTM", "_SEQUENCE_RNN")
 RANDOM = {"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"}
 COMPARES = {
@@ -23,7 +23,7 @@ SMALL = 64
 class Lite:
     """Runs a TFLite file. Quantised models take and give their integers."""
 
-    model, outputs, specs = None, None, ()
+    model, outputs, specs, code = None, None, (), ()
 
     def __init__(self, path):
         self.path = path
@@ -76,7 +76,8 @@ class Lite:
         again = differing(first, self._invoke(interpreter))
         fresh = differing(first, self._run(tf.lite.Interpreter(self.path), named))
         random = again | fresh if self.random else fresh
-        return {"random": sorted(random), "state": sorted(again - random)}
+        changes = self.stateful if again - random else []
+        return {"random": sorted(random), "state": sorted(again - random), "changes": changes}
 
     def prepare(self, named, threads=None):
         """A call that sets the inputs, runs, and takes the outputs, in an interpreter of its own with so many threads."""
@@ -95,11 +96,15 @@ class Lite:
 
         return answer
 
-    def describe(self, inputs=None):
+    def describe(self):
         """Inputs and outputs; a quantised one has its `scale` and `zero_point`. And what the operators compare with."""
         sides = {"inputs": list(map(_spec, self.specs.items())), "outputs": list(map(_spec, self.answers.items()))}
         more = {**self._compared(), "random": self.random}
         return {**sides, **{key: value for key, value in more.items() if value}}
+
+    def hints(self, inputs):
+        """Nothing beyond `describe`: a file declares its inputs."""
+        return {}
 
     def _compared(self):
         """`values` and `tables`: the constants that tensors which depend on an input are compared with, or index into."""

@@ -6,9 +6,11 @@ NOISE = 64  # units in the last place: threads may add up in another order
 
 
 def steadiness(call, seed, snapshot):
-    """{"random": names of outputs, "state": names of what a call changes and a later answer depends on}.
+    """What differs when the same inputs come again; the model is left as it was.
 
-    `call()` gives [(name, array)], `snapshot()` what the model holds. The model is left as it was.
+    "random": names of outputs that other draws change; "state": names of outputs that depend on earlier calls; "changes": names
+    of what a call changes in the model, where an answer depends on it. `call()` gives [(name, array)], `snapshot()` what the
+    model holds.
     """
     call()  # what is built at the first call is built now
     before = snapshot()
@@ -23,27 +25,27 @@ def steadiness(call, seed, snapshot):
         seed(2)
         other = call()
         random = differing(first, again) | differing(first, other)
-        state = set(changed) if changed and _matters(call, seed, first, before, after, random) else set()
+        state = _depending(call, seed, first, before, after) - random if changed else set()
     finally:
         before.restore()
-    return {"random": sorted(random), "state": sorted(state)}
+    return {"random": sorted(random), "state": sorted(state), "changes": changed if state else []}
 
 
-def _matters(call, seed, first, before, after, random):
-    """Whether an output that is not random depends on what a call changed: on the next call, or far later."""
+def _depending(call, seed, first, before, after):
+    """The outputs that depend on what a call changed: on the next call, or far later."""
     for disturb in (False, True):
         after.restore()
         before.restore(generators_only=True)
         if disturb and not before.disturb():
-            return False
+            break
         seed(1)
         try:
-            later = call()
+            found = differing(first, call())
         except Exception:  # it cannot go on from there
-            return True
-        if differing(first, later) - random:
-            return True
-    return False
+            return {name for name, _ in first}
+        if found:
+            return found
+    return set()
 
 
 def differing(first, second):

@@ -4,6 +4,7 @@ Constants and variables are cast, so that the difference from the plain answer i
 what the graph assigns is remembered for the rest of this one call.
 """
 
+import numpy
 import tensorflow as tf
 from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
 from tensorflow.python.eager import context, execute
@@ -13,6 +14,7 @@ from ._tf_graph import captures
 WIDER = {tf.float32: tf.float64, tf.float16: tf.float64, tf.bfloat16: tf.float64, tf.complex64: tf.complex128}
 MOST = 300000  # operators of one call, loops unrolled: minutes
 LEFT_OUT = ("Placeholder", "NoOp", "Assert", "PrintV2")
+BITS = ("Bitcast", "DecodeRaw")
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
@@ -118,21 +120,20 @@ def _widen(tensor):
 
 
 def _execute(operation, given):
-    """The operator in float64; where it has no such kernel, as the graph has it, on inputs that are rounded for it."""
+    """The operator in float64. Those that draw or read bits run as the graph has them: in another type they mean other things."""
+    if "Random" in operation.type or operation.type in BITS:
+        return _ask(
+            operation,
+            [tf.cast(value, tensor.dtype) for value, tensor in zip(given, operation.inputs)],
+            lambda kind: kind,
+        )
     try:
-        if "Random" in operation.type:  # in another type it would draw other numbers
-            raise TypeError
-        return _ask(operation, given, _wider)
-    except (
-        tf.errors.NotFoundError,
-        tf.errors.InvalidArgumentError,
-        tf.errors.UnimplementedError,
-        TypeError,
-        ValueError,
-    ):
-        narrow = [tf.cast(value, tensor.dtype) if value.dtype != tensor.dtype else value
-                  for value, tensor in zip(given, operation.inputs)]  # fmt: skip
-        return _ask(operation, narrow, lambda value: value)
+        answers = _ask(operation, given, _wider)
+    except (tf.errors.NotFoundError, tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, TypeError) as error:
+        raise NotImplementedError(f"the operator {operation.type} has no float64") from error
+    if any(answer.dtype in WIDER for answer in answers):
+        raise NotImplementedError(f"the operator {operation.type} answers in float32 whatever it is given")
+    return answers
 
 
 def _ask(operation, given, typed):
@@ -180,4 +181,25 @@ def _convolution(operation, image, kernel):
     return [tf.concat([_execute(operation, pair)[0] for pair in pairs], -1)]
 
 
-RULES = {"FusedBatchNormV3": _batch_normalization, "Conv2D": _convolution}
+def _bilinear(operation, image, size):
+    """A resize, which TensorFlow computes in float32 only: by one matrix for the rows and one for the columns."""
+    options = [operation.get_attr(name) for name in ("align_corners", "half_pixel_centers")]
+    rows, columns = (
+        tf.constant(_weights(int(before), int(after), *options))
+        for before, after in zip(image.shape[1:3], size.numpy())
+    )
+    return [tf.einsum("Hh,bhwc,Ww->bHWc", rows, _widen(image), columns)]
+
+
+def _weights(before, after, align_corners, half_pixel_centers):
+    """How much of each of the old points a new one has."""
+    scale = (before - 1) / (after - 1) if align_corners and after > 1 else before / after
+    at = (numpy.arange(after) + 0.5) * scale - 0.5 if half_pixel_centers else numpy.arange(after) * scale
+    low = numpy.floor(at)
+    weights = numpy.zeros((after, before))
+    for near, share in ((low, 1 - (at - low)), (low + 1, at - low)):
+        numpy.add.at(weights, (numpy.arange(after), numpy.clip(near, 0, before - 1).astype(int)), share)
+    return weights
+
+
+RULES = {"FusedBatchNormV3": _batch_normalization, "Conv2D": _convolution, "ResizeBilinear": _bilinear}

@@ -8,14 +8,13 @@ import keras
 import numpy
 import tensorflow as tf
 
-from ._code import compared
-from ._facts import merged, spread
-from ._held import functions
 from ._steady import steadiness
-from ._tensors import distinct, leaves, plain, to_array, to_spec
+from ._tensors import distinct, is_too_slow, leaves, plain, to_array, to_spec
 from ._tf_double import InDouble
 from ._tf_graph import look, state, writes
 from ._tf_state import State, keras_variables
+
+TRACES = 8  # graphs kept, for one size each where a model declares no inputs
 
 
 def seed(number):
@@ -38,44 +37,66 @@ class Network:
         self.code = origin.get("code", ())
         self._written = None  # the variables that a call may write, once they are known
         self._fills_table = False
-        self._traces, self._twins = {}, {}
+        self._traces = {}
 
     def run(self, named):
         """[(name, tensor)] of the outputs, in the order in which TensorFlow flattens them."""
         return self.name(self.function(*self.arrange(named)), named)
+
+    def run_watched(self, named):
+        """The same without the graph of a function, so that its Python code runs and can be watched, if it runs like that."""
+        tf.config.run_functions_eagerly(True)
+        try:
+            return self.run(named)
+        except Exception as error:
+            if is_too_slow(error):
+                raise
+            logging.getLogger(__name__).warning("not without a graph: %s", plain(error))
+        finally:
+            tf.config.run_functions_eagerly(False)
+        return self.run(named)
 
     def name(self, answers, inputs):
         found = list(leaves(answers))
         names = self.outputs or [name for name, _ in found]
         return list(zip(distinct(names, inputs), (value for _, value in found)))
 
-    def describe(self, inputs=None):
-        """Inputs and outputs; what the graph and the code compare them with; the variables that a call changes and reads."""
-        specs = self.specs or specs_of(inputs or {})
-        telling = compared(functions(*self.code))
-        if not specs:
-            return {"inputs": [], "outputs": [], **spread(telling, self._parameters())}
-        traced = self.trace(specs)
-        outputs = self.name(traced.structured_outputs, specs)
-        seen = look(traced, list(specs))
-        return {
-            "inputs": [to_spec(name, spec.dtype, spec.shape) for name, spec in specs.items()],
-            "outputs": [to_spec(name, spec.dtype, spec.shape) for name, spec in outputs],
-            **merged(seen.described(), spread(telling, _texts(specs))),
-            **self._unsteady(seen, specs),
-        }
+    def describe(self):
+        """Inputs and outputs; what the graph compares them with; the variables that a call changes and reads."""
+        inputs = [to_spec(name, spec.dtype, spec.shape) for name, spec in self.specs.items()]
+        try:
+            traced = self.trace(self.specs) if self.specs else None
+        except Exception as error:  # its Python code may need values
+            logging.getLogger(__name__).warning("no trace: %s", plain(error))
+            traced = None
+        if traced is None:
+            return {"inputs": inputs, "outputs": []}
+        seen = look(traced, list(self.specs))
+        answers = self.name(traced.structured_outputs, self.specs)
+        outputs = [to_spec(name, spec.dtype, spec.shape) for name, spec in answers]
+        return {"inputs": inputs, "outputs": outputs, **seen.described(), **self._unsteady(seen)}
+
+    def hints(self, inputs):
+        """What the graph of a call on these inputs compares them with, of a model that declares none."""
+        if self.specs:
+            return {}
+        try:
+            return look(self.trace(specs_of(inputs)), list(inputs)).described()
+        except Exception as error:  # its Python code may need values
+            logging.getLogger(__name__).warning("no trace: %s", plain(error))
+            return {}
 
     def trace(self, specs):
-        """The graph of a call on tensors of these specs."""
-        key = tuple(
-            (name, tuple(spec.shape) if spec.shape.rank is not None else None, spec.dtype)
-            for name, spec in specs.items()
-        )
+        """The graph of a call on tensors of these specs; the last few are kept."""
+        key = _key(specs)
         if key not in self._traces:
             names = list(specs)
             traced = tf.function(lambda *tensors: self.function(*self.arrange(dict(zip(names, tensors)))))
             with self.undisturbed():
-                self._traces[key] = traced.get_concrete_function(*specs.values())
+                concrete = traced.get_concrete_function(*specs.values())
+            for old in list(self._traces)[: 1 - TRACES]:
+                del self._traces[old]
+            self._traces[key] = concrete
         return self._traces[key]
 
     def find_state(self, inputs):
@@ -87,7 +108,9 @@ class Network:
             operators = writes(traced)
             self._written = list(traced.graph.variables) if operators else []
             self._fills_table = any(operator.startswith("LookupTableInsert") for operator in operators)
-        except Exception as error:  # it runs, but cannot be traced
+        except Exception as error:  # it may run, but cannot be traced
+            if is_too_slow(error):
+                raise
             logging.getLogger(__name__).warning("no trace: %s", plain(error))
             self._written = keras_variables(self.model) if self.model is not None else []
 
@@ -115,7 +138,7 @@ class Network:
         with self.undisturbed():
             found = steadiness(call, seed, self.state)
         if self._fills_table and found["random"]:  # it cannot be put back, so that each call finds it changed
-            return {"random": [], "state": ["a lookup table"]}
+            return {"random": [], "state": found["random"], "changes": ["a lookup table"]}
         return found if self.model is not None or not self.code else self._with_python(found, call)
 
     def _with_python(self, found, call):
@@ -129,10 +152,10 @@ class Network:
         finally:
             tf.config.run_functions_eagerly(False)
         # With a signature, a function is traced once, and its Python values stay as they were then.
-        lasting = {*found["state"], *(() if self.specs else again["state"])}
-        return {"random": sorted({*found["random"], *again["random"]}), "state": sorted(lasting)}
+        kinds = ("random",) if self.specs else ("random", "state", "changes")
+        return {**found, **{kind: sorted({*found[kind], *again[kind]}) for kind in kinds}}
 
-    def _unsteady(self, seen, specs):
+    def _unsteady(self, seen):
         """`random`: operators that draw numbers; `state`: variables that a call writes, where a later answer depends on them."""
         found = {
             "random": sorted({f"{node.op} ({node.name.rpartition('/')[0] or node.name})" for node in seen.random}),
@@ -140,7 +163,7 @@ class Network:
         }
         if found["state"]:
             try:
-                depends = self.steadiness(example_of(specs))["state"]
+                depends = self.steadiness(example_of(self.specs))["state"]
             except Exception as error:  # an example of ones may not fit; the graph still shows the state
                 logging.getLogger(__name__).warning("no call on an example: %s", plain(error))
                 depends = True
@@ -162,15 +185,15 @@ class Network:
         reason = ""
         for specs in filter(None, (self.specs, specs_of(inputs))):
             try:
-                twin = self._twins.setdefault(id(self.trace(specs)), InDouble(self.trace(specs)))
-                return [to_array("", answer) for answer in twin(*(tf.constant(inputs[name]) for name in specs))]
+                answers = InDouble(self.trace(specs))(*(tf.constant(inputs[name]) for name in specs))
+                return [to_array("", answer) for answer in answers]
             except Exception as error:
                 reason = plain(error)
         raise NotImplementedError(f"the graph does not run in float64: {reason}")
 
-    def _parameters(self):
-        names = parameters(self.function) if self.model is None else parameters(self.model.call)
-        return dict.fromkeys(names, False)
+
+def _key(specs):
+    return tuple((name, str(spec.shape), spec.dtype) for name, spec in specs.items())
 
 
 def specs_of(inputs):
@@ -200,11 +223,6 @@ def agree(single, double):
     """Whether the twin computes the same thing, however roughly: a twin of other values would be worse than none."""
     slack = 0.05 * numpy.abs(double[numpy.isfinite(double)]).max(initial=0)
     return double.dtype == numpy.float64 and numpy.allclose(single, double, rtol=0.05, atol=slack, equal_nan=True)
-
-
-def _texts(specs):
-    """{input: whether it is text}."""
-    return {name: spec.dtype == tf.string for name, spec in specs.items()}
 
 
 def parameters(python):

@@ -2,32 +2,61 @@
 
 import contextlib
 import inspect
+import os
 import random
 import re
+import traceback
 import warnings
 
 import jax
 import numpy
 
-from ._code import compared
-from ._facts import merged, spread
-from ._held import functions
-from ._jax_double import enable_x64, in_double
+from ._harness import describe_error, is_user_code
 from ._jax_graph import look
 from ._jax_state import State, forget_traces, is_nnx, own_seeds
+from ._jax_steps import enable_x64, has_loop, in_double, in_steps
 from ._steady import steadiness as steadiness_of
 
 DISTRIBUTIONS = ("jax", "jaxlib", "jax2onnx", "flax", "equinox", "onnx")
 # How normalisation layers are written: as plain arithmetic, or as the operator that ONNX has for them.
 NORMALIZATION = {"jax2onnx": "auto", "jax2onnx-native": "prefer_native"}
+# What a trace ends with where Python code asks for a value that is known only in a call.
+LOOKS_AT_VALUES = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+
+
+# What a trace or jax2onnx says -> what it means (or nothing, if it says it well itself), and what to do about it.
+FIXED = "give that dimension a number in --input, or write the code so that it does not ask for its size"
+OTHERWISE = "write that step with other jax.numpy functions"
+REASONS = (
+    (
+        "boolean conversion of traced",
+        "its Python code decides on a value",
+        "use jax.numpy.where, lax.cond or lax.while_loop",
+    ),
+    ("boolean indices must be concrete", "it picks by a mask, so that a size depends on values", "use jax.numpy.where"),
+    (
+        "__array__() was called on traced",
+        "its code hands a traced array to numpy",
+        "use jax.numpy in the place of numpy",
+    ),
+    (
+        "where concrete value is expected",
+        "its Python code asks for a value",
+        "keep it an array, and compute with jax.numpy",
+    ),
+    ("cannot be interpreted as an integer", "its Python code counts up to a size that is open", FIXED),
+    ("Symbolic dimension", "", FIXED),
+    ("static", "", FIXED),
+    ("primitive", "", OTHERWISE),
+)
 
 
 class Refused(Exception):
-    """What was handed in cannot be used or exported: a line that says why, and a hint."""
+    """What was handed in cannot be used or exported: a line that says why, a hint, and the user's line of code."""
 
-    def __init__(self, message, hint=""):
+    def __init__(self, message, hint="", where=""):
         super().__init__(message)
-        self.hint = hint
+        self.hint, self.where = hint, where
 
 
 class Held:
@@ -37,6 +66,7 @@ class Held:
         self.function = function
         self.jitted = jax.jit(_pure(function))  # not every module can be a static argument itself
         self.names = _argument_names(function)
+        self._loops = None  # whether it holds a loop that values end, once it was traced
 
     def arguments(self, inputs):
         """The inputs in the order of the arguments: by name where the names are the function's own, else as they come."""
@@ -49,8 +79,29 @@ class Held:
     def jaxpr(self, inputs):
         """The closed jaxpr of a call."""
         arguments = self.arguments(inputs)
-        with enable_x64(_is_wide(arguments)), self.undisturbed():
-            return jax.make_jaxpr(_pure(self.function))(*arguments)
+        with enable_x64(_is_wide(arguments)):
+            return self._trace(arguments)[0]
+
+    def _trace(self, arguments):
+        """(the closed jaxpr, the structure of the answer) of a call."""
+        with self.undisturbed():
+            return jax.make_jaxpr(_pure(self.function), return_shape=True)(*arguments)
+
+    def answer(self, arguments):
+        """The jitted function's answer; that of the plain function where its Python code looks at values.
+
+        A loop that may not end is run step by step: compiled, it could not be ended from outside.
+        """
+        try:
+            if self._loops is None:
+                self._loops = has_loop(self._trace(arguments)[0])
+            return _answer(self._in_steps if self._loops else self.jitted, arguments)
+        except LOOKS_AT_VALUES:
+            return _answer(self.function, arguments)
+
+    def _in_steps(self, *arguments):
+        closed, shape = self._trace(arguments)
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), in_steps(closed, arguments))
 
     @contextlib.contextmanager
     def undisturbed(self):
@@ -94,17 +145,21 @@ def seed(number):
     numpy.random.seed(number)
 
 
-def describe(held, inputs=None):
-    """The names of the arguments; their shapes are not written anywhere. With an example, also what the jaxpr compares with."""
-    names = list(held.in_order(inputs)) if inputs else held.names
-    found = spread(compared(functions(held.function)), dict.fromkeys(names, False))
-    if inputs:
-        found = merged(look(held.jaxpr(inputs), names).described(), found)
-    return {"inputs": [{"name": name, "shape": None} for name in names], "outputs": [], "framework": "jax", **found}
+def describe(held):
+    """The names of the arguments; their shapes are not written anywhere."""
+    return {"inputs": [{"name": name, "shape": None} for name in held.names], "outputs": [], "framework": "jax"}
+
+
+def hints(held, inputs):
+    """What the function compares these inputs with: `values` and `tables`; nothing of a function that cannot be traced."""
+    try:
+        return look(held.jaxpr(inputs), list(held.in_order(inputs))).described()
+    except LOOKS_AT_VALUES:
+        return {}
 
 
 def steadiness(held, inputs):
-    """{"random": outputs that differ between equal calls, "state": what a call changes and later answers depend on}.
+    """The outputs that change when the same inputs come again, and what a call changes in the callable.
 
     The function's Python code runs again each time. If it gives the same jaxpr each time, the answers are the same.
     """
@@ -127,7 +182,7 @@ def steadiness(held, inputs):
             return (
                 again(call) if _needs_calls(held, inputs) or any(again(trace).values()) else {"random": [], "state": []}
             )
-        except jax.errors.JAXTypeError:  # it keeps a value of one trace for the next
+        except LOOKS_AT_VALUES:  # or keeps one of a trace for the next
             return again(call)
         finally:
             forget_traces(held.function)
@@ -150,7 +205,7 @@ def predict(held, inputs, *, double=False):
     arguments = held.arguments(inputs)
     with enable_x64(_is_wide(arguments)):
         with held.undisturbed():
-            answer = _answer(held.jitted, arguments)
+            answer = held.answer(arguments)
         return _answer_in_double(held, inputs, answer) if double else answer
 
 
@@ -252,15 +307,25 @@ def _for_inference(function):
 
 
 def _refusal(error):
-    """The exporter's reason in one line, with the primitive that it does not know."""
-    text = " ".join(str(error).split())
-    hint = (
-        "write that step with other jax.numpy functions"
-        if "primitive" in text.lower() or "plugin" in text.lower()
-        else ""
-    )
-    return Refused(f"jax2onnx: {text[:300] or type(error).__name__}", hint)
+    """The exporter's reason in one line, what to do about it, and where in the user's code it is."""
+    said, where = _first_words(error), describe_error(error)["where"]
+    rule = _failing_rule(error)
+    if rule:
+        return Refused(f"jax2onnx: its rule for {rule} fails: {type(error).__name__}: {said}", OTHERWISE, where)
+    known = next(((meaning, hint) for words, meaning, hint in REASONS if words in str(error)), ("", ""))
+    return Refused(f"jax2onnx: {known[0] or said}", known[1], where)
+
+
+def _failing_rule(error):
+    """The step whose rule in jax2onnx raised by accident, and not to say that it cannot do something."""
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    known = [name for name in frames if is_user_code(name) or "jax2onnx" in name.split(os.sep)]
+    accident = isinstance(error, (*LOOKS_AT_VALUES, AttributeError, IndexError, KeyError, ValueError))
+    inside = bool(known) and "plugins" in known[-1].split(os.sep)
+    return os.path.basename(known[-1])[: -len(".py")] if accident and inside else ""
 
 
 def _first_words(error):
-    return " ".join(re.split(r"\n\n|-----", str(error))[0].split())[:300] or type(error).__name__
+    """The first sentence of JAX's error, without its advice and its links."""
+    text = re.split(r"\n\n|\nThe error occurred|\nThis error arises|-----|\(https?://|\nSee https?://", str(error))[0]
+    return " ".join(text.split())[:300] or type(error).__name__

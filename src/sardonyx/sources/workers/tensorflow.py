@@ -9,18 +9,20 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the reference is the CPU's; a GPU m
 import inspect
 import logging
 import re
+import sys
 import zipfile
 
 import keras
 import tensorflow as tf
 
 from . import _tf2onnx
+from ._harness import is_user_code
 from ._lite import Lite
-from ._tensors import Unreadable, plain, readable, to_array
+from ._tensors import Refused, plain, readable, to_array
 from ._tf_network import Network, parameters, seed, tensors_of
 from ._tf_state import keras_code
 
-__all__ = ["adopt", "describe", "export", "load", "predict", "prepare", "seed", "steadiness"]
+__all__ = ["adopt", "describe", "export", "hints", "load", "predict", "prepare", "seed", "steadiness", "watches"]
 
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras", "tf2onnx")
 SERVING = "serving_default"
@@ -39,7 +41,7 @@ def adopt(found, source):
             return of_keras(found, source["weights"])
         no_weights(source)
         if not callable(found):
-            raise Unreadable(f"expected a Keras model or a tf.function, got {found!r:.80}")
+            raise Refused(f"expected a Keras model or a tf.function, got {found!r:.80}")
         return of_function(found)
 
 
@@ -53,17 +55,23 @@ def load(source):
 
 def no_weights(source):
     if source["weights"]:
-        raise Unreadable("--weights fits Keras models only", "load the weights inside the factory")
+        raise Refused("--weights fits Keras models only", "load the weights inside the factory")
 
 
-def describe(model, inputs=None):
-    """What the model takes, gives and holds. With example inputs, also for a model that declares none."""
+def describe(model):
+    """What the model takes, gives and holds, and what it compares its inputs with."""
     with readable():
-        return model.describe(inputs)
+        return model.describe()
+
+
+def hints(model, inputs):
+    """What a model that declares no inputs compares these with: `values`, `tables`, `words`, `sizes`."""
+    with readable():
+        return model.hints(inputs)
 
 
 def steadiness(model, inputs):
-    """{"random": outputs that differ between equal calls, "state": what a call changes and later answers depend on}."""
+    """The outputs that change when the same inputs come again, and what a call changes in the model."""
     require(model, inputs)
     with readable():
         return model.steadiness(inputs)
@@ -77,13 +85,21 @@ def predict(model, inputs, *, double=False):
         with model.undisturbed():
             if double:
                 return model.run_double(inputs)
-            return [(name, to_array(name, tensor)) for name, tensor in model.run(tensors_of(model, inputs))]
+            # Only code of functions is hidden by their graphs; the code of Keras' layers runs at every call.
+            watched = sys.gettrace() is not None and model.model is None and model.code
+            run = model.run_watched if watched else model.run
+            return [(name, to_array(name, tensor)) for name, tensor in run(tensors_of(model, inputs))]
+
+
+def watches(model):
+    """Says of a file whether it is the user's own code, and not what TensorFlow made of it."""
+    return lambda filename: is_user_code(filename) and "__autograph_generated_file" not in filename
 
 
 def require(model, inputs):
     missing = [name for name in model.specs if name not in inputs]
     if missing:
-        raise Unreadable(f"no value for the input {', '.join(missing)}; it takes {', '.join(model.specs)}")
+        raise Refused(f"no value for the input {', '.join(missing)}; it takes {', '.join(model.specs)}")
 
 
 def prepare(model, inputs, *, threads=None, **_):
@@ -109,16 +125,22 @@ def export(model, route, out, **options):
 def open_keras(source):
     path, trust = source["path"], source["trust"]
     if path.endswith(".keras") and os.path.isfile(path) and not zipfile.is_zipfile(path):
-        raise Unreadable(f"{path} is damaged: it is not a whole zip archive", "save it again with model.save(...)")
+        raise Refused(f"{path} is damaged: it is not a whole zip archive", "save it again with model.save(...)")
     try:
         model = keras.models.load_model(path, compile=False, safe_mode=not trust)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        unknown = re.search(
+            r"Could not locate (?:class|function) '(\w+)'|Unknown (?:layer|object): '?(\w+)", str(error)
+        )
+        if unknown:
+            hint = f"build the model in a file that defines it and pass the weights: convert file.py:factory --weights {path}"
+            raise Refused(f"{path} holds {unknown[1] or unknown[2]}, a class that is not Keras' own", hint) from error
         if "lambda" in str(error).lower() and not trust:
             hint = "pass --trust if you made it yourself, or write a SavedModel with model.export('folder')"
-            raise Unreadable(f"{path} holds the bytecode of a Python lambda, which runs when opened", hint) from error
+            raise Refused(f"{path} holds the bytecode of a Python lambda, which runs when opened", hint) from error
         if "No model config" in str(error):
             hint = "build the model in a file and pass the weights: convert file.py:factory --weights " + path
-            raise Unreadable(f"{path} holds weights without their model", hint) from error
+            raise Refused(f"{path} holds weights without their model", hint) from error
         raise
     return of_keras(model, source["weights"])
 
@@ -144,10 +166,10 @@ def choose(known, wanted, path):
     known = sorted(name for name in known if not name.startswith("__"))
     if not known:
         hint = "save it with signatures=module.__call__.get_concrete_function(...)"
-        raise Unreadable(f"{path} has no signature, so nothing says which function to call", hint)
+        raise Refused(f"{path} has no signature, so nothing says which function to call", hint)
     wanted = wanted or (known[0] if len(known) == 1 else SERVING)
     if wanted not in known:
-        raise Unreadable(f"{path} has no signature '{wanted}'", f"it has {', '.join(known)}; name one as {path}:NAME")
+        raise Refused(f"{path} has no signature '{wanted}'", f"it has {', '.join(known)}; name one as {path}:NAME")
     return wanted
 
 
@@ -158,13 +180,13 @@ def open_graph(source):
         try:
             definition.ParseFromString(file.read())
         except Exception as error:
-            raise Unreadable(f"{source['path']} is a damaged or truncated graph", "freeze the graph again") from error
+            raise Refused(f"{source['path']} is a damaged or truncated graph", "freeze the graph again") from error
     read = {name.lstrip("^").partition(":")[0] for node in definition.node for name in node.input}
     inputs = [node.name for node in definition.node if node.op == "Placeholder" and node.name in read]
     outputs = [node.name for node in definition.node if node.op not in NO_OUTPUT and node.name not in read]
     if not inputs or not outputs:
         missing = "no output" if inputs else "no placeholder, so no input"
-        raise Unreadable(f"{source['path']} has {missing}", "convert the SavedModel that it was frozen from")
+        raise Refused(f"{source['path']} has {missing}", "convert the SavedModel that it was frozen from")
     return of_graph(definition, *({name: name + ":0" for name in names} for names in (inputs, outputs)))
 
 
@@ -175,8 +197,8 @@ def open_lite(source):
         foreign = re.search(r"Node number \d+ \((\w+)\) failed to prepare", str(error))
         if foreign:
             hint = "convert the SavedModel or Keras model that it was made from"
-            raise Unreadable(f"{source['path']} holds {foreign[1]}, an operator beyond TFLite's own", hint) from error
-        raise Unreadable(f"{source['path']}: {plain(error)}", "make the file again") from error
+            raise Refused(f"{source['path']} holds {foreign[1]}, an operator beyond TFLite's own", hint) from error
+        raise Refused(f"{source['path']}: {plain(error)}", "make the file again") from error
 
 
 # Objects

@@ -11,6 +11,7 @@ import torch
 
 from . import _torch_program, _torch_routes, _torch_state
 from ._harness import is_user_code, reseed
+from ._silence import silent
 from ._torch_call import NUMBERS, Call, distinct, leaves, parameters, to_array, to_tensor
 from ._torch_refusals import Refused, first_words, refusal
 from ._torch_repairs import open_up
@@ -189,17 +190,17 @@ def export(held, route, out, *, inputs, dynamic=None, opset=18, input_names=(), 
         except Exception as error:
             raise refusal(error, route, job, held) from error
     remarks = held.remarks + _state_remarks(job)
-    return {"constants": call.constants, "opset": written, "remarks": remarks, "repairs": job.repairs}
+    return {"constants": call.constants, "opset": written, "remarks": remarks, **job.notes}
 
 
 @contextlib.contextmanager
 def quiet():
-    """Warnings, logs and prints of the exporter kept off the caller's stdout."""
+    """Warnings, logs, prints and dumps of the exporter kept off the caller's stdout and stderr."""
     before = logging.root.manager.disable
     torch._C._jit_set_onnx_log_output_stream("stderr")
     logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
+        with warnings.catch_warnings(), silent():
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -161,6 +161,23 @@ TRAPS[-1] = TRAPS[-1].but(
 )
 
 
+@add(
+    CLASS,
+    inputs=("start=int64[]", "stop=int64[]", "step=int64[]"),
+    example=lambda: {"start": np.array(0), "stop": np.array(6), "step": np.array(2)},
+    cases=lambda _: [
+        {"start": np.array(start), "stop": np.array(stop), "step": np.array(step)}
+        for start, stop, step in ((0, 6, 2), (1, 10, 3), (6, 0, -2), (5, -5, -3), (3, 3, 1))
+    ],
+    said=r"\b(start|stop|step)\b",
+)
+class CountsDown(nn.Module):
+    """A range whose step may be negative."""
+
+    def forward(self, start: Tensor, stop: Tensor, step: Tensor) -> Tensor:
+        return torch.arange(int(start), int(stop), int(step)) * 2  # trap
+
+
 @add(CLASS, honest=True, **steered("n", (0, 1, -3, 100), first=2))
 class ScalesByInteger(nn.Module):
     """An integer that only takes part in arithmetic."""
