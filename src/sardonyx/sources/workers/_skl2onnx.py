@@ -6,7 +6,7 @@ import warnings
 import numpy
 
 from ._boosters import library
-from ._estimators import Refused, predict
+from ._estimators import SUPPORT_VECTORS, Refused, predict
 from ._interface import axes_of, settle
 from ._pipelines import our_converters, stamp
 from ._trees import mended
@@ -20,8 +20,6 @@ PACKING = {
     "KBinsDiscretizer": ("encode", "onehot", "onehot-dense"),
     "RandomTreesEmbedding": ("sparse_output", True, False),
 }
-# Estimators whose operators compute in float32 alone.
-SINGLE = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
 LAST = "estimator"
 PART_OPTIONS = {
     # The operator Scaler multiplies by the inverse. Trees behind it may turn on the last bit of a quotient.
@@ -84,7 +82,7 @@ def _rounding(model):
 
     steps = list(getattr(model, "steps", [(LAST, model)]))
     name, last = steps[-1]
-    if not rounds(last) and type(last).__name__ not in SINGLE:
+    if not rounds(last) and type(last).__name__ not in SUPPORT_VECTORS:
         return model
     return Pipeline([*steps[:-1], ("rounded", CastTransformer(dtype=numpy.float32)), (name, last)])
 

@@ -80,8 +80,8 @@ class Coded:
 def paths(model, inputs, seed=0):
     """Rows that reach the leaves of the trees in an estimator and the thresholds of their splits; None without trees.
 
-    {"leaves": how many there are, "reached": how many of them the rows reach, "rows": {input: table},
-    "edges": {"rows": {input: table}, "cells": [[input, column], ...]}, "blocked": why some trees have no rows}.
+    {"leaves": how many there are, "reached": how many of them the rows reach, "exact": whether all trees see the raw features,
+    "rows": {input: table}, "edges": {"rows": {input: table}, "cells": [[input, column], ...]}, "blocked": why some have no rows}.
     `inputs` are those of the description. A leaf that no row can reach does not count.
     """
     random = numpy.random.default_rng(seed)
@@ -89,7 +89,7 @@ def paths(model, inputs, seed=0):
     if not places:
         return None
     limit = max(1, min(ROWS, CELLS // len(named_columns(inputs))) // len(places))
-    found = {"leaves": 0, "reached": 0}
+    found = {"leaves": 0, "reached": 0, "exact": not any(steps for _, steps in places)}
     rows, at, columns = [], [], []
     for forest, steps in places:
         way = Way(model, inputs, steps)
