@@ -4,10 +4,11 @@ import contextlib
 import warnings
 
 import numpy
+from onnx import helper
 
 from ._boosters import library
 from ._estimators import SUPPORT_VECTORS, Refused, predict
-from ._interface import axes_of, settle
+from ._interface import axes_of, free_name, settle
 from ._pipelines import our_converters, stamp
 from ._trees import mended
 from ._vectorizers import LOCALE
@@ -53,9 +54,20 @@ def export(model, route, out, *, inputs, dynamic, opset, input_names=(), output_
     except Exception as error:
         raise refusal(model, error) from error
     stamp(exported)
+    _keep_roots_real(exported.graph)
     settle(exported, answers, inputs=inputs, dynamic=dynamic, opset=newest, output_names=output_names)
     onnx.save(exported, out)
     return {"opset": newest}
+
+
+def _keep_roots_real(graph):
+    """Puts a Relu before the square root of a sum: of a distance of zero, rounding may leave less than that."""
+    sums = {output for node in graph.node if node.op_type in ("Add", "Sub") for output in node.output}
+    for place, node in reversed(list(enumerate(graph.node))):
+        if node.op_type == "Sqrt" and node.input[0] in sums:
+            name = free_name(graph, node.input[0] + "_positive")
+            graph.node.insert(place, helper.make_node("Relu", [node.input[0]], [name]))
+            node.input[0] = name
 
 
 def _first_of(model, typings, opset):

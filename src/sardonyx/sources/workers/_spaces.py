@@ -44,6 +44,7 @@ class Chosen:
 
     def __init__(self, columns, width):
         self.columns, self.n_features_in_ = numpy.asarray(columns), width
+        self.key = (tuple(self.columns.tolist()), width)  # members with the same columns stand at the same place
 
     def transform(self, table):
         return numpy.asarray(table)[:, self.columns]
@@ -139,7 +140,7 @@ def _places(model):
     """(forest, steps before it) for all trees that stand at the same place."""
     trees, others = {}, []
     for part, steps in _parts(model, ()):
-        key = tuple(map(id, steps))
+        key = tuple(getattr(step, "key", id(step)) for step in steps)
         if hasattr(getattr(part, "tree_", None), "threshold"):
             trees.setdefault(key, (steps, part.n_features_in_, []))[2].append(part.tree_)
         elif hasattr(part, "_predictors"):
@@ -187,7 +188,7 @@ def _parts(model, steps):
     if isinstance(inside, (list, numpy.ndarray)):
         for place, part in enumerate(numpy.ravel(numpy.asarray(inside, dtype=object))):
             if chosen is not None:
-                yield from _parts(part, (*steps, _chosen(chosen[place], model.n_features_in_)))
+                yield from _parts(part, (*steps, Chosen(chosen[place], model.n_features_in_)))
             elif _sees_as_much(part, model):
                 yield from _parts(part, steps)
     for calibrated in getattr(model, "calibrated_classifiers_", ()):
@@ -196,11 +197,6 @@ def _parts(model, steps):
         part = getattr(model, name, None)
         if hasattr(part, "fit") and _sees_as_much(part, model):
             yield from _parts(part, steps)
-
-
-def _chosen(columns, width, known={}):  # noqa: B006  one object for the same columns, so that their trees stay together
-    key = (tuple(int(column) for column in columns), width)
-    return known.setdefault(key, Chosen(key[0], width))
 
 
 def _sees_as_much(part, model):
