@@ -7,8 +7,8 @@ import numpy
 from ._columns import TEXT, positions, table_of
 from ._forest import MISSING, cover, edges, forest_of_ensemble, forest_of_histograms, forest_of_trees
 
-ROWS = 2000  # at most, for the leaves and again for the splits
-CELLS = 300_000  # numbers in them at most: a description is sent as text
+# Rows at most, for the leaves and for the splits, and numbers in each: a description is sent as text.
+LEAF_ROWS, SPLIT_ROWS, CELLS = 5000, 2000, 300_000
 IMPUTERS = ("SimpleImputer", "KNNImputer", "IterativeImputer")
 
 
@@ -89,14 +89,15 @@ def paths(model, inputs, seed=0):
     places = list(_places(model))
     if not places:
         return None
-    limit = max(1, min(ROWS, CELLS // len(named_columns(inputs))) // len(places))
+    most = CELLS // len(named_columns(inputs))
+    for_leaves, for_splits = (max(1, min(rows, most) // len(places)) for rows in (LEAF_ROWS, SPLIT_ROWS))
     found = {"leaves": 0, "reached": 0, "exact": not any(steps for _, steps in places)}
     rows, at, columns = [], [], []
     for forest, steps in places:
         way = Way(model, inputs, steps)
         try:
-            tables, leaves, reached = cover(forest, limit, random, there=way.there, back=way.back)
-            turned, changed = edges(forest, limit, random, there=way.there, back=way.back)
+            tables, leaves, reached = cover(forest, for_leaves, random, there=way.there, back=way.back)
+            turned, changed = edges(forest, for_splits, random, there=way.there, back=way.back)
         except Exception as error:  # a step may refuse what only this search feeds it
             found["leaves"] += int(forest.leaf.sum())
             found["blocked"] = f"{type(error).__name__}: {error}"[:200]
