@@ -20,6 +20,7 @@ from sardonyx.sources import Branch, Source, Steadiness
 
 CODES = {
     "unreached": "A branch of the model's own code that depends on the inputs and that no probe took.",
+    "unreached-leaves": "Leaves of the model's trees that no probe reached.",
     "edge-values": "The export differs on NaN, infinite, huge or empty inputs, for which the original has no code of its own.",
     "random-original": "The original draws random numbers, so that no export can agree with it.",
     "stateful-original": "The original carries a state from call to call, which an ONNX model does not.",
@@ -41,6 +42,11 @@ class Outcome:
     search: Search
     steadiness: Steadiness
     unproven: Sequence[str]
+    paths: Mapping[str, Any]  # what an estimator says of the leaves of its trees
+
+    @property
+    def leaves_missed(self) -> int:
+        return int(self.paths.get("leaves", 0)) - int(self.paths.get("reached", 0))
 
 
 def report(outcome: Outcome, spent: Spent) -> Report:
@@ -68,7 +74,7 @@ def report(outcome: Outcome, spent: Spent) -> Report:
         "repairs": list(winner.repairs),
     }  # fmt: skip
     findings = tuple(_findings(outcome, unreached))
-    partial = bool(unreached) or bool(outcome.unproven)
+    partial = bool(unreached) or bool(outcome.unproven) or bool(outcome.leaves_missed)
     summary = f"{outcome.output} by {winner.route}, opset {model.opset}; " + _reach(outcome, unreached)
     return Report(
         "convert", "partial" if partial else "agrees", True, fields, findings, (table,), summary=summary,
@@ -115,6 +121,13 @@ def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Ite
     yield from outcome.winner.candidate.findings
     yield from reach.findings(outcome.winner.model)
     yield from map(unreached_finding, unreached[:LISTED])
+    if outcome.leaves_missed:
+        why = f": {outcome.paths['blocked']}" if outcome.paths.get("blocked") else ""
+        yield Finding(
+            "warning", "unreached-leaves", f"{outcome.paths['leaves']} leaves",
+            f"no probe reached {outcome.leaves_missed} of the {outcome.paths['leaves']} leaves of the trees{why}",
+            "give rows that reach more of them with --data",
+        )  # fmt: skip
     for name in outcome.unproven:
         yield Finding(
             "warning", "weak-proof", name,
@@ -153,6 +166,10 @@ def _reach(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> str:
     count = len(outcome.search.answered)
     if unreached:
         return f"no difference found on {count} inputs, but {len(unreached)} branches of the code were not reached"
+    if outcome.leaves_missed:
+        return (
+            f"no difference found on {count} inputs, but {outcome.leaves_missed} leaves of the trees were not reached"
+        )
     if outcome.unproven:
         return f"no difference found on {count} inputs, but rounding hides {', '.join(outcome.unproven)}"
     return f"no difference from the original found on {count} inputs"

@@ -174,7 +174,7 @@ class _Tournament:
     def report(self, output: Path, winner: Contender | None) -> Report:
         outcome = Outcome(
             self.original.source, output, self.race.candidates, winner, self.search, self.steadiness,
-            self.evaluation.unproven(),
+            self.evaluation.unproven(), self.description.get("paths") or {},
         )  # fmt: skip
         return report(outcome, self.spent)
 

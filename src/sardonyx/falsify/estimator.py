@@ -21,7 +21,13 @@ def estimator_probes(signature: Signature, example: Arrays, description: Mapping
     found = texts.around(signature, example, description, random)
     if any(description.get(key) for key in ("landmarks", "paths", "categories")):
         found |= features.around(signature, example, description, random)
+    # What trees compare is known to the last bit where they see the raw features; behind a scaler rounding decides.
+    exact = bool((description.get("paths") or {}).get("exact"))
     return [
-        Probe(name, arrays, on_edge="threshold" in name and "between" not in name, soft=name.startswith(FAR_AWAY))
+        Probe(name, arrays, on_edge=not exact and _at_threshold(name), soft=name.startswith(FAR_AWAY))
         for name, arrays in found.items()
     ]
+
+
+def _at_threshold(name: str) -> bool:
+    return "threshold" in name and "between" not in name

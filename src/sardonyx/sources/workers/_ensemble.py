@@ -313,8 +313,8 @@ def _add_catboost_tree(ensemble, index, root, features, scale):
         split = node["split"]
         if split["split_type"] != "FloatFeature":
             raise Refused(
-                "CatBoost's categorical and text features are computed outside of its trees, which no route takes; "
-                "encode them before the model, for instance by TargetEncoder in a pipeline of scikit-learn"
+                "CatBoost's categorical and text features are computed outside of its trees, which no route takes",
+                "encode them before the model, for instance by TargetEncoder in a pipeline of scikit-learn",
             )
         feature = features[split["float_feature_index"]]
         left, right, count = count, count + 1, count + 2

@@ -19,6 +19,10 @@ ANSWERS = {
     "transformer": (("transformed", "transform"),),
 }
 
+# What a fitted tree, or an ensemble of a boosting library, has.
+TREES = ("tree_", "_predictors", "get_booster", "booster_", "get_all_params")
+SUPPORT_VECTORS = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
+
 
 class Refused(Exception):
     """What was handed in cannot be used or exported: a line that says why, and a hint."""
@@ -81,7 +85,7 @@ def predict(model, inputs, *, double=False):
         warnings.simplefilter("ignore")
         answers = list(_answers(model, table_of(model, inputs, False)))
         if not double:
-            return as_precise_as(inputs, answers, single=ends_in_trees(model))
+            return as_precise_as(inputs, answers, single=answers_in_single(model))
         exact = list(_answers(model, table_of(model, inputs, True)))
     if all(numpy.array_equal(one, two) for (_, one), (_, two) in zip(answers, exact)):
         raise NotImplementedError(f"{type(model).__name__} computes in float64 whatever it is given")
@@ -98,7 +102,7 @@ def prepare(model, inputs, **_):
 def as_precise_as(inputs, answers, *, single=False):
     """The answers in float32 unless an input is float64: what an estimator computes beyond that is not asked of the export.
 
-    With `single` they are float32 anyhow, as those of ONNX's operators for trees.
+    With `single` they are float32 anyhow, as those of ONNX's operators for trees and support vectors.
     """
     if not single and any(array.dtype == numpy.float64 for array in inputs.values()):
         return answers
@@ -108,15 +112,13 @@ def as_precise_as(inputs, answers, *, single=False):
         ]
 
 
-def ends_in_trees(model):
-    """Whether the answers are sums over leaves of trees."""
+def answers_in_single(model):
+    """Whether the last step is of a kind whose operators in ONNX answer in float32: trees and support vectors."""
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     last = getattr(last, "best_estimator_", last)
     members = numpy.ravel(numpy.asarray(getattr(last, "estimators_", ()), dtype=object)).tolist()
-    inner = members[0] if members else last
-    return any(
-        hasattr(part, name) for part in (last, inner) for name in ("tree_", "_predictors", "get_booster", "booster_")
-    )
+    parts = [last, *members[:1]]
+    return any(type(part).__name__ in SUPPORT_VECTORS or any(hasattr(part, name) for name in TREES) for part in parts)
 
 
 def decided_by(names):

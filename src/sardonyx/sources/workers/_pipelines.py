@@ -122,7 +122,9 @@ def _one_hot_converter():
     original = _registration._converter_pool["SklearnOneHotEncoder"]
 
     def convert_one_hot(scope, operator, container):
-        inputs = [(type(value.type).__name__, value.type.shape[1]) for value in operator.inputs]
+        inputs = [(type(value.type).__name__, _width(value.type.shape)) for value in operator.inputs]
+        if len(inputs) == 1:
+            inputs = [(inputs[0][0], operator.raw_operator.n_features_in_)]
         graph = graph_of_one_hot(operator.raw_operator, inputs, type(operator.outputs[0].type).__name__)
         if graph is None:
             original(scope, operator, container)
@@ -130,6 +132,11 @@ def _one_hot_converter():
             _embed(graph, scope, operator, container)
 
     return convert_one_hot
+
+
+def _width(shape):
+    """The columns of a shape; none where it does not say."""
+    return shape[1] if len(shape) > 1 and isinstance(shape[1], int) else 0
 
 
 def _imputer_shapes(original):

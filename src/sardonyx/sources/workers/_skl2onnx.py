@@ -4,10 +4,11 @@ import contextlib
 import warnings
 
 import numpy
+from onnx import helper
 
 from ._boosters import library
-from ._estimators import Refused, predict
-from ._interface import axes_of, settle
+from ._estimators import SUPPORT_VECTORS, Refused, predict
+from ._interface import axes_of, free_name, settle
 from ._pipelines import our_converters, stamp
 from ._trees import mended
 from ._vectorizers import LOCALE
@@ -20,8 +21,6 @@ PACKING = {
     "KBinsDiscretizer": ("encode", "onehot", "onehot-dense"),
     "RandomTreesEmbedding": ("sparse_output", True, False),
 }
-# Estimators whose operators compute in float32 alone.
-SINGLE = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
 LAST = "estimator"
 PART_OPTIONS = {
     # The operator Scaler multiplies by the inverse. Trees behind it may turn on the last bit of a quotient.
@@ -55,9 +54,20 @@ def export(model, route, out, *, inputs, dynamic, opset, input_names=(), output_
     except Exception as error:
         raise refusal(model, error) from error
     stamp(exported)
+    _keep_roots_real(exported.graph)
     settle(exported, answers, inputs=inputs, dynamic=dynamic, opset=newest, output_names=output_names)
     onnx.save(exported, out)
     return {"opset": newest}
+
+
+def _keep_roots_real(graph):
+    """Puts a Relu before the square root of a sum: of a distance of zero, rounding may leave less than that."""
+    sums = {output for node in graph.node if node.op_type in ("Add", "Sub") for output in node.output}
+    for place, node in reversed(list(enumerate(graph.node))):
+        if node.op_type == "Sqrt" and node.input[0] in sums:
+            name = free_name(graph, node.input[0] + "_positive")
+            graph.node.insert(place, helper.make_node("Relu", [node.input[0]], [name]))
+            node.input[0] = name
 
 
 def _first_of(model, typings, opset):
@@ -84,7 +94,7 @@ def _rounding(model):
 
     steps = list(getattr(model, "steps", [(LAST, model)]))
     name, last = steps[-1]
-    if not rounds(last) and type(last).__name__ not in SINGLE:
+    if not rounds(last) and type(last).__name__ not in SUPPORT_VECTORS:
         return model
     return Pipeline([*steps[:-1], ("rounded", CastTransformer(dtype=numpy.float32)), (name, last)])
 

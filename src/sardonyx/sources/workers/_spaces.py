@@ -7,8 +7,8 @@ import numpy
 from ._columns import TEXT, positions, table_of
 from ._forest import MISSING, cover, edges, forest_of_ensemble, forest_of_histograms, forest_of_trees
 
-ROWS = 2000  # at most, for the leaves and again for the splits
-CELLS = 300_000  # numbers in them at most: a description is sent as text
+# Rows at most, for the leaves and for the splits, and numbers in each: a description is sent as text.
+LEAF_ROWS, SPLIT_ROWS, CELLS = 5000, 2000, 300_000
 IMPUTERS = ("SimpleImputer", "KNNImputer", "IterativeImputer")
 
 
@@ -44,6 +44,7 @@ class Chosen:
 
     def __init__(self, columns, width):
         self.columns, self.n_features_in_ = numpy.asarray(columns), width
+        self.key = (tuple(self.columns.tolist()), width)  # members with the same columns stand at the same place
 
     def transform(self, table):
         return numpy.asarray(table)[:, self.columns]
@@ -80,22 +81,23 @@ class Coded:
 def paths(model, inputs, seed=0):
     """Rows that reach the leaves of the trees in an estimator and the thresholds of their splits; None without trees.
 
-    {"leaves": how many there are, "reached": how many of them the rows reach, "rows": {input: table},
-    "edges": {"rows": {input: table}, "cells": [[input, column], ...]}, "blocked": why some trees have no rows}.
+    {"leaves": how many there are, "reached": how many of them the rows reach, "exact": whether all trees see the raw features,
+    "rows": {input: table}, "edges": {"rows": {input: table}, "cells": [[input, column], ...]}, "blocked": why some have no rows}.
     `inputs` are those of the description. A leaf that no row can reach does not count.
     """
     random = numpy.random.default_rng(seed)
     places = list(_places(model))
     if not places:
         return None
-    limit = max(1, min(ROWS, CELLS // len(named_columns(inputs))) // len(places))
-    found = {"leaves": 0, "reached": 0}
+    most = CELLS // len(named_columns(inputs))
+    for_leaves, for_splits = (max(1, min(rows, most) // len(places)) for rows in (LEAF_ROWS, SPLIT_ROWS))
+    found = {"leaves": 0, "reached": 0, "exact": not any(steps for _, steps in places)}
     rows, at, columns = [], [], []
     for forest, steps in places:
         way = Way(model, inputs, steps)
         try:
-            tables, leaves, reached = cover(forest, limit, random, there=way.there, back=way.back)
-            turned, changed = edges(forest, limit, random, there=way.there, back=way.back)
+            tables, leaves, reached = cover(forest, for_leaves, random, there=way.there, back=way.back)
+            turned, changed = edges(forest, for_splits, random, there=way.there, back=way.back)
         except Exception as error:  # a step may refuse what only this search feeds it
             found["leaves"] += int(forest.leaf.sum())
             found["blocked"] = f"{type(error).__name__}: {error}"[:200]
@@ -139,7 +141,7 @@ def _places(model):
     """(forest, steps before it) for all trees that stand at the same place."""
     trees, others = {}, []
     for part, steps in _parts(model, ()):
-        key = tuple(map(id, steps))
+        key = tuple(getattr(step, "key", id(step)) for step in steps)
         if hasattr(getattr(part, "tree_", None), "threshold"):
             trees.setdefault(key, (steps, part.n_features_in_, []))[2].append(part.tree_)
         elif hasattr(part, "_predictors"):
@@ -187,7 +189,7 @@ def _parts(model, steps):
     if isinstance(inside, (list, numpy.ndarray)):
         for place, part in enumerate(numpy.ravel(numpy.asarray(inside, dtype=object))):
             if chosen is not None:
-                yield from _parts(part, (*steps, _chosen(chosen[place], model.n_features_in_)))
+                yield from _parts(part, (*steps, Chosen(chosen[place], model.n_features_in_)))
             elif _sees_as_much(part, model):
                 yield from _parts(part, steps)
     for calibrated in getattr(model, "calibrated_classifiers_", ()):
@@ -196,11 +198,6 @@ def _parts(model, steps):
         part = getattr(model, name, None)
         if hasattr(part, "fit") and _sees_as_much(part, model):
             yield from _parts(part, steps)
-
-
-def _chosen(columns, width, known={}):  # noqa: B006  one object for the same columns, so that their trees stay together
-    key = (tuple(int(column) for column in columns), width)
-    return known.setdefault(key, Chosen(key[0], width))
 
 
 def _sees_as_much(part, model):

@@ -227,7 +227,8 @@ def turns_on_data(model):
         mapper = getattr(step, "_bin_mapper", None)
         # With fewer distinct values than bins, splits lie between two values.
         full = [limits for limits in getattr(mapper, "bin_thresholds_", ()) if len(limits) >= step.max_bins - 1]
-        if any(numpy.any(limits != limits.astype(numpy.float32)) for limits in full):
+        # A few are the mean of two values, and no float32 although the data were.
+        if any(numpy.mean(limits != limits.astype(numpy.float32)) > 0.5 for limits in full):
             return True
     return False
 
