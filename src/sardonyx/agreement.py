@@ -33,7 +33,8 @@ EXACT = Tolerance()
 
 @dataclass(frozen=True)
 class OutputVerdict:
-    """How one output compares. `tolerance` is what was allowed at the element that used most of it, `used` is how much.
+    """How one output compares. `error` and `tolerance` are those of the element that used most of its tolerance, `used` is their
+    ratio; `max_abs` and `max_rel` are the largest of all elements.
 
     `weak` is the tolerance as a share of the output's own size: above a few percent, little would be noticed. Differences of
     strings have no size: `max_abs` and `max_rel` are None there.
@@ -48,6 +49,7 @@ class OutputVerdict:
     flips: int = 0
     note: str = ""
     weak: float = np.inf
+    error: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -185,7 +187,8 @@ def _judge_integers(name: str, reference: Array, candidate: Array) -> OutputVerd
     error = np.abs(reference.astype(np.float64) - candidate.astype(np.float64))
     scale = np.maximum(np.abs(reference.astype(np.float64)), 1)
     note = f"{differing} of {reference.size} integers differ"
-    return OutputVerdict(name, "mismatch", float(error.max()), float((error / scale).max()), 0.0, np.inf, note=note)
+    worst = float(error.max())
+    return OutputVerdict(name, "mismatch", worst, float((error / scale).max()), 0.0, np.inf, note=note, error=worst)
 
 
 def _judge_floats(name: str, reference: Array, candidate: Array, allowed: Tolerance) -> OutputVerdict:
@@ -220,10 +223,12 @@ def _judge_chunk(name: str, reference: Array, candidate: Array, allowed: Toleran
         at = int(np.argmax(broken))
         first = f"the first is {candidate[at]:g} where the reference has {reference[at]:g}"
         note = f"{int(broken.sum())} NaN or infinite values are elsewhere; {first}"
-        return OutputVerdict(name, "mismatch", np.inf, np.inf, float(limit[at]), np.inf, note=note)
+        return OutputVerdict(name, "mismatch", np.inf, np.inf, float(limit[at]), np.inf, note=note, error=np.inf)
     at = int(np.argmax(used))
     kind: Kind = "mismatch" if used[at] > 1 else "rounding"
-    return OutputVerdict(name, kind, float(error.max()), float(relative.max()), float(limit[at]), float(used[at]))
+    return OutputVerdict(
+        name, kind, float(error.max()), float(relative.max()), float(limit[at]), float(used[at]), error=float(error[at])
+    )
 
 
 def _share(reference: Array, allowed: Tolerance) -> float:

@@ -21,7 +21,10 @@ End = Literal["answered", "crashed", "timeout", "memory"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the child ended, what it answered (one JSON object), and the last words of its stderr."""
+    """How the child ended, what it answered (one JSON object), and the last words of its stderr.
+
+    A child that was ended for its time may have answered in part, if it writes its answer anew with each part.
+    """
 
     end: End
     answer: dict[str, Any]
@@ -84,7 +87,8 @@ def started(
                     process.wait(max(0.0, end - time.monotonic()))
                 except subprocess.TimeoutExpired:
                     _kill(process)
-                    return Outcome("timeout", {}, _last_words(stderr), f"no answer within {timeout:g} s")
+                    so_far = _parsed(answer) if answer.exists() else None
+                    return Outcome("timeout", so_far or {}, _last_words(stderr), f"no answer within {timeout:.3g} s")
                 return _outcome(process.returncode, answer, _last_words(stderr))
 
             try:

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from sardonyx import process
+
 Clock = Callable[[], float]
 OUT_OF_TIME = "not tried: time ran out"
 
@@ -31,12 +33,12 @@ class OutOfTime(BaseException):
 
 
 class Deadline:
-    """The moment at which work must be done, `seconds` from now."""
+    """The moment at which work must be done, `seconds` from now or from when it was begun by that clock."""
 
-    def __init__(self, seconds: float, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, seconds: float, *, clock: Clock = time.monotonic, begun: float | None = None) -> None:
         self.seconds = seconds
         self._clock = clock
-        self._begun = clock()
+        self._begun = clock() if begun is None else begun
 
     @property
     def taken(self) -> float:
@@ -79,6 +81,12 @@ class Deadline:
             yield
         finally:
             _current.reset(token)
+
+
+def asked_for(seconds: float, verb: str) -> Deadline:
+    """The deadline of a verb for which the user allows so many seconds. A command has used some of them to start."""
+    begun = process.begun() if process.command() == verb else None
+    return Deadline(seconds, begun=begun)
 
 
 _current: ContextVar[Deadline | None] = ContextVar("sardonyx_deadline", default=None)

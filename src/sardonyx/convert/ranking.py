@@ -21,7 +21,10 @@ def fastest(candidates: Sequence[Candidate], example: Arrays) -> Candidate | Non
         return candidates[0] if candidates else None
     candidates = [c for c in candidates if not c.reason or c.repairs] or candidates
     turns = {str(place): timed(_call(candidate, example)) for place, candidate in enumerate(candidates)}
-    times = measure(turns, seconds=SECONDS, rounds_at_least=4, extension=1).rounds
+    found = measure(turns, seconds=SECONDS, enough=1.0)
+    if not found.comparable:  # a call takes too long to be repeated
+        return min(candidates, key=_nodes)
+    times = found.rounds
     best = min(times.values(), key=lambda rounds: float(centre(rounds)))
     close = [
         c for c, rounds in zip(candidates, times.values(), strict=True) if speedup(rounds, best).verdict != "faster"

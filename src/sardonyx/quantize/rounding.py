@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from sardonyx import deadline
 from sardonyx.quantize.moments import Moments, groups, summed_rows, unsummed_rows
 from sardonyx.quantize.steps import PAIR, Step, rounded, spread_over
 from sardonyx.signature import Array
@@ -93,6 +94,7 @@ def _compensated(wanted: Array, second: Array, span: int, *, paired: bool) -> Ar
     spread = np.linalg.cholesky(np.linalg.inv(damped)).transpose(0, 2, 1)
     left, steps = wanted.copy(), np.zeros_like(wanted)
     for start in range(0, size, BLOCK):
+        deadline.check()
         end = min(start + BLOCK, size)
         errors = np.zeros((*wanted.shape[:2], end - start))
         for column in range(start, end):

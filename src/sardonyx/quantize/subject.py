@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sardonyx import machine, registry
+from sardonyx.deadline import Deadline
 from sardonyx.model import Model
 from sardonyx.quantize import qdq
-from sardonyx.quantize.calibrate import Histograms, histograms
+from sardonyx.quantize.calibrate import Histograms, Walk, histograms
 from sardonyx.quantize.moments import moments
 from sardonyx.quantize.outliers import apart
 from sardonyx.quantize.qdq import Range
@@ -21,11 +22,14 @@ from sardonyx.samples import Batch
 CALIBRATORS = "sardonyx.quantize.calibrators"
 # A mask adds the lowest float there is to what shall not count. No integers hold that and a score beside it.
 UNBOUNDED = 1e6
+# Of the time that is left, so much may be spent on histograms.
+CALIBRATING = 0.25
 
 
 @dataclass
 class Subject:
-    """The model as schemes see it. Histograms are taken once, when the first scheme asks for ranges.
+    """The model as schemes see it. Histograms are taken once, when the first scheme asks for ranges: of all examples, or of as
+    many as a share of what is left of the time allows.
 
     `narrow` are products that stay in float: they multiply what no integers of the others' scale can hold.
     """
@@ -37,10 +41,16 @@ class Subject:
     calibrator: str = "minmax"
     kept_ranges: dict[str, dict[str, Range]] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
+    limit: Deadline | None = None
+    # Examples that the histograms are of.
+    calibrated: int = 0
 
     @cached_property
     def histograms(self) -> Histograms:
-        return histograms(self.model, qdq.watched(self.model), self.calibration, self.settings)
+        walk = Walk(self.calibration, None if self.limit is None else self.limit.share(CALIBRATING))
+        found = histograms(self.model, qdq.watched(self.model), walk, self.settings)
+        self.calibrated = walk.examples
+        return found
 
     @cached_property
     def rounding(self) -> Rounding:
@@ -52,7 +62,7 @@ class Subject:
         found = apart(self.model, self.calibration, self.settings)
         if found is None:
             return None
-        return Subject(found.model, self.calibration, self.settings, self.vnni, self.calibrator, narrow=found.products)
+        return replace(self, model=found.model, kept_ranges={}, narrow=found.products, calibrated=0)
 
     def ranges(self, calibrator: str | None = None) -> dict[str, Range]:
         """The range of every watched tensor by a calibrator. Tensors without a value, or with masks in them, have none."""
