@@ -18,10 +18,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from sardonyx import process
 
 Clock = Callable[[], float]
+Result = TypeVar("Result")
 OUT_OF_TIME = "not tried: time ran out"
 
 
@@ -70,6 +72,15 @@ class Deadline:
         """Raises `OutOfTime` if it has passed, or if less than `seconds` are left."""
         if self.passed or not self.allows(seconds):
             raise OutOfTime(f"{self.seconds:g} s are over")
+
+    def attempt(self, work: Callable[[], Result], otherwise: Result) -> Result:
+        """What the work gives, or `otherwise` where it is not done by then. A deadline of a block around it still holds."""
+        try:
+            with self.enforced():
+                return work()
+        except OutOfTime:
+            check()
+            return otherwise
 
     @contextmanager
     def enforced(self) -> Iterator[None]:

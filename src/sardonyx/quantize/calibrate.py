@@ -77,7 +77,9 @@ def observed(
             for batch in walk.once(1 / (len(groups) - index)):
                 values = {name: batch.inputs[name] for name in inside}
                 values |= session.run_fitted(batch.inputs) if session is not None else {}
-                yield from values.items()
+                for item in values.items():
+                    deadline.check()  # what is done with a tensor may take long too
+                    yield item
                 advance()
 
 

@@ -22,8 +22,8 @@ from sardonyx.run.session import Session
 from sardonyx.signature import Arrays
 
 SCHEMES = "sardonyx.quantize.schemes"
-# When, as a share of the time: building schemes ends, they are timed, refining ends, the refined are timed, hearings end.
-BUILT, TIMED, REFINED, TIMED_AGAIN, HEARD_ALL = 0.5, 0.58, 0.72, 0.78, 0.97
+# When, as a share of the time after calibration: schemes are built, timed, the best are refined, timed again, all are heard.
+BUILT, TIMED, REFINED, TIMED_AGAIN, HEARD_ALL = 0.45, 0.55, 0.72, 0.78, 0.96
 # Of the time, so much is worth timing all candidates in, and one before the guard. Of what is left a hearing takes this at most.
 TIMING, HEARING, PART = 0.12, 0.12, 0.6
 # Of what is left when it begins, calibration may take this, whatever it does not do.
@@ -65,9 +65,13 @@ class Search:
     reverted: dict[str, dict[str, str]] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
 
+    def __post_init__(self) -> None:
+        self._rest = self.limit.share(1.0)
+
     def run(self, schemes: Sequence[str], guard: Guard) -> Candidate | None:
         """The fastest candidate that passes the guard, or None."""
         calibrated = self._calibrate() if any(map(_is_static, schemes)) else True
+        self._rest = self.limit.share(1.0)
         with progress.task("schemes", total=len(schemes)) as advance:
             for name in sorted(schemes, key=_rank):
                 advance(1, f"scheme {name}")
@@ -75,7 +79,7 @@ class Search:
                     self.candidates.append(Candidate(name, name, reason=f"{OUT_OF_TIME} for calibration"))
                 else:
                     self._screen(name)
-        self._time(self._loaded(), self.limit.at(TIMED))
+        self._time(self._loaded(), self._rest.at(TIMED))
         self._refine()
         return self._hear(guard)
 
@@ -83,9 +87,10 @@ class Search:
         """Takes the histograms that static schemes need, and says whether there was time for it."""
         try:
             with self.limit.share(CALIBRATED).enforced():
-                self.subject.histograms, self.subject.rounding  # noqa: B018  they are kept
+                self.subject.histograms  # noqa: B018  they are kept
         except OutOfTime:
             return False
+        self.subject.rounding  # noqa: B018  and so is this, which takes no longer than it may
         return True
 
     def _loaded(self) -> list[Candidate]:
@@ -98,7 +103,7 @@ class Search:
         before, reason = len(self.candidates), refusal or ""
         if not refusal:
             try:
-                with self.limit.at(BUILT).enforced():
+                with self._rest.at(BUILT).enforced():
                     for variant in module.variants(self.subject):
                         self.candidates.append(self._tried(variant))
             except RuntimeRefused as error:
@@ -156,11 +161,11 @@ class Search:
 
     def _refine(self) -> None:
         """Better versions of the most promising static variants: another calibrator, only nodes that pay, fewer nodes."""
-        chosen, limit = self._promising(), self.limit.at(REFINED)
+        chosen, limit = self._promising(), self._rest.at(REFINED)
         fresh: list[Candidate] = []
         for index, item in enumerate(chosen):
             self._improve(item, limit.share(1 / (len(chosen) - index)), fresh)
-        self._time(fresh, self.limit.at(TIMED_AGAIN))
+        self._time(fresh, self._rest.at(TIMED_AGAIN))
         self.candidates += fresh
 
     def _promising(self) -> list[Candidate]:
@@ -250,7 +255,7 @@ class Search:
             assert item.variant is not None
             if best is not None and _speed(item) < FASTER * self._merit(best):
                 continue
-            limit = self.limit.at(HEARD_ALL).share(PART)
+            limit = self._rest.at(HEARD_ALL).share(PART)
             with progress.task(f"guard {item.name}"), self.watch:
                 item.ruling = guard.rule(item.variant, seconds=HEARING * self.measuring, limit=limit)
             if item.ruling is None:

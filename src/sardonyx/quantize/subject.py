@@ -11,8 +11,8 @@ from sardonyx.deadline import Deadline
 from sardonyx.model import Model
 from sardonyx.quantize import qdq
 from sardonyx.quantize.calibrate import Histograms, Walk, histograms
-from sardonyx.quantize.moments import moments
-from sardonyx.quantize.outliers import apart
+from sardonyx.quantize.moments import Moments, moments
+from sardonyx.quantize.outliers import Apart, apart
 from sardonyx.quantize.qdq import Range
 from sardonyx.quantize.rounding import Rounding
 from sardonyx.quantize.steps import Plan
@@ -22,8 +22,8 @@ from sardonyx.samples import Batch
 CALIBRATORS = "sardonyx.quantize.calibrators"
 # A mask adds the lowest float there is to what shall not count. No integers hold that and a score beside it.
 UNBOUNDED = 1e6
-# Of the time that is left, so much may be spent on histograms.
-CALIBRATING = 0.25
+# Of the time that is left, so much may be spent on histograms, on moments, on rounding weights together, on outliers.
+CALIBRATING, MOMENTS, ROUNDING, PARTING = 0.25, 0.2, 0.25, 0.1
 
 
 @dataclass
@@ -47,19 +47,33 @@ class Subject:
 
     @cached_property
     def histograms(self) -> Histograms:
-        walk = Walk(self.calibration, None if self.limit is None else self.limit.share(CALIBRATING))
+        walk = Walk(self.calibration, self._share(CALIBRATING))
         found = histograms(self.model, qdq.watched(self.model), walk, self.settings)
         self.calibrated = walk.examples
         return found
 
     @cached_property
     def rounding(self) -> Rounding:
-        return Rounding(moments(self.model, self.calibration, self.settings))
+        """With moments where there is time to take them: half of what they may take is for walking the examples."""
+        taking, walking = self._share(MOMENTS), self._share(MOMENTS / 2)
+
+        def found() -> dict[str, Moments]:
+            return moments(self.model, self.calibration, self.settings, limit=walking)
+
+        return Rounding(found() if taking is None else taking.attempt(found, {}), self._share(ROUNDING))
+
+    def _share(self, fraction: float) -> Deadline | None:
+        return None if self.limit is None else self.limit.share(fraction)
 
     @cached_property
     def apart(self) -> Subject | None:
-        """The same model with outliers multiplied apart, where there are any."""
-        found = apart(self.model, self.calibration, self.settings)
+        """The same model with outliers multiplied apart, where there are any and there is time to look for them."""
+        limit = self._share(PARTING)
+
+        def looked() -> Apart | None:
+            return apart(self.model, self.calibration, self.settings)
+
+        found = looked() if limit is None else limit.attempt(looked, None)
         if found is None:
             return None
         return replace(self, model=found.model, kept_ranges={}, narrow=found.products, calibrated=0)

@@ -22,7 +22,7 @@ from sardonyx.quantize.evening import evened
 from sardonyx.quantize.guard import Guard
 from sardonyx.quantize.prepare import float_nodes, prepared
 from sardonyx.quantize.result import Outcome, report_of, report_too_short, report_without_nodes, write, write_float
-from sardonyx.quantize.search import HEARD_ALL, SCHEMES, Search
+from sardonyx.quantize.search import SCHEMES, Search
 from sardonyx.quantize.subject import CALIBRATORS, Subject
 from sardonyx.report import Report
 from sardonyx.run.session import Session, Settings
@@ -32,7 +32,9 @@ from sardonyx.signature import Arrays
 # Examples that candidates are screened on: at least these, and more while they take float less than this share of the time.
 SCREENED, SCREENED_AT_MOST, SCREENING = 48, 512, 0.02
 # When, as a share of the time: the data has been looked at, examples to screen on are answered, all is ready for the search.
-OPENED, ANSWERED, READY = 0.15, 0.2, 0.4
+OPENED, ANSWERED, READY = 0.15, 0.2, 0.45
+# Of the time that is left then, so much may be spent on making channels even.
+EVENING = 0.15
 # The share of the time for the guard's examples: float answers them, and so do this many candidates.
 JUDGING, JUDGED = 0.12, 3
 
@@ -123,8 +125,10 @@ def _start(model: Model, ready: Model, opened: split.Data, feed: Arrays, wish: W
     available = opened.held_out_examples
     opened = opened.judged_by(int(JUDGING * limit.seconds / (1 + JUDGED) / each), seed=wish.seed)
     held_out = Reference.of(float_session, opened.held_out)
+    evening = limit.share(EVENING)
+    even = evening.attempt(lambda: evened(ready, opened.calibration, settings, limit=evening.share(0.5)), ready)
     subject = Subject(
-        evened(ready, opened.calibration, settings), opened.calibration, settings,
+        even, opened.calibration, settings,
         calibrator="minmax" if wish.calibrator == "auto" else wish.calibrator, limit=limit,
     )  # fmt: skip
     return Start(subject, float_session, opened, available, judge, screening, held_out, feed)
@@ -134,7 +138,7 @@ def _too_slow(start: Start, limit: Deadline) -> str:
     """Why no candidate could be timed beside float, once for the search and once for the guard; empty if it can."""
     once = float(timed(lambda: start.float_session.run_fitted(start.feed))(2).min())
     needed = 2 * least_seconds(2 * once)
-    if limit.at(HEARD_ALL).allows(needed):
+    if limit.allows(needed):
         return ""
     return f"a call of the float model takes {once:.3g} s, and to compare another with it {needed:.3g} s"
 
