@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from sardonyx.bench.interleave import Turn
-from sardonyx.deadline import Deadline, OutOfTime
 from sardonyx.errors import SourceFailed
 from sardonyx.signature import Array, Arrays
 from sardonyx.sources import Worker, WorkerDied, source_failed
@@ -22,20 +21,12 @@ WORKERS = Path(__file__).parent / "workers"
 class Process:
     """Runs `workers/<name>.py` on a model file. Use it in a `with` block: the process ends with the block.
 
-    It may take `timeout` seconds for each answer. With a `limit` it is ended then, by `OutOfTime`.
+    It may take `timeout` seconds for each answer.
     """
 
-    def __init__(
-        self,
-        name: str,
-        request: Mapping[str, Any],
-        *,
-        threads: int | None,
-        timeout: float,
-        limit: Deadline | None = None,
-    ) -> None:
+    def __init__(self, name: str, request: Mapping[str, Any], *, threads: int | None, timeout: float) -> None:
         self._request = {"form": "onnx", **request}
-        self._timeout, self._limit = timeout, limit
+        self._timeout = timeout
         self._scratch = tempfile.TemporaryDirectory(prefix="sardonyx-")
         self._worker = Worker(WORKERS / f"{name}.py", environment=environment(threads))
 
@@ -66,13 +57,9 @@ class Process:
         return np.array(self._ask("time", repeats=repeats)["taken"])
 
     def _ask(self, task: str, **request: Any) -> dict[str, Any]:
-        limit = self._limit
         try:
-            timeout = self._timeout if limit is None else min(self._timeout, limit.left)
-            answer = self._worker.ask(task, timeout=timeout, **request)
+            answer = self._worker.ask(task, timeout=self._timeout, **request)
         except WorkerDied as died:
-            if limit is not None and limit.passed:
-                raise OutOfTime(died.reason) from died
             hint = died.last_words.splitlines()[-1] if died.last_words else "run it alone to see what it prints"
             raise SourceFailed(f"{self._request['path']}: {died.reason}", hint=hint) from died
         if not answer["ok"]:

@@ -70,11 +70,11 @@ class Tuned:
 
 
 class Tried(Process):
-    """A session with its settings, in a process of its own that ends at the limit."""
+    """A session with its settings, in a process of its own."""
 
-    def __init__(self, model: Path, settings: Settings, limit: Deadline) -> None:
+    def __init__(self, model: Path, settings: Settings) -> None:
         source = {"path": str(model.resolve()), "settings": settings.tuned}
-        super().__init__(_WORKER, source, threads=None, timeout=TIMEOUT, limit=limit)
+        super().__init__(_WORKER, source, threads=None, timeout=TIMEOUT)
 
     def __enter__(self) -> Tried:
         super().__enter__()
@@ -136,7 +136,7 @@ def choices() -> list[tuple[str, Any]]:
 def changes_numbers(model: Path, gate: Gate, settings: Settings, limit: Deadline) -> str:
     """Why settings must not be used; empty if the answers stay within rounding."""
     try:
-        with limit.enforced(), Tried(model, settings, limit) as process:
+        with limit.enforced(), Tried(model, settings) as process:
             return gate.judge_answers(process.answers(gate.cases))[1]
     except OutOfTime:
         return OUT_OF_TIME
@@ -176,21 +176,18 @@ def _turns(
 ) -> dict[str, Array]:
     """The rounds of the variants that could be opened in half of the time; none where they are too slow to be compared."""
     turns: dict[str, Turn] = {}
-    opening = limit.share(0.5)
     with ExitStack() as stack:
         try:
-            for label, settings in variants.items():
-                turns[label] = stack.enter_context(Tried(model, settings, limit)).prepare(inputs)
-                opening.require()
+            with limit.share(0.5).enforced():
+                for label, settings in variants.items():
+                    turns[label] = stack.enter_context(Tried(model, settings)).prepare(inputs)
         except OutOfTime:
             logger.debug("%s of %s settings were opened in time", len(turns), len(variants))
         if len(turns) < 2 or limit.passed:
             return {}
-        try:
-            found = measure(turns, seconds=min(seconds, limit.left), seed=seed, limit=limit)
-        except OutOfTime:
-            return {}
-        return found.rounds if found.comparable else {}
+        # The processes time themselves, so that it costs nothing to end them.
+        found = limit.attempt(lambda: measure(turns, seconds=min(seconds, limit.left), seed=seed, limit=limit), None)
+        return found.rounds if found is not None and found.comparable else {}
 
 
 def _read(answer: Mapping[str, Any]) -> Outputs | Failure:
