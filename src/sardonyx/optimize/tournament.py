@@ -105,7 +105,7 @@ def _candidates(base: Path, scratch: Path, level: str, gate: Gate | None, limit:
     if gate is None:
         return [Entry(way.name).out("not-tried", OUT_OF_TIME) for way in first]
     entries = _judged(first, base, scratch, level, gate, limit)
-    out = {entry.name for entry in entries if not entry.standing}
+    out = {entry.name for entry in entries if entry.verdict in ("refused", "wrong")}
     return entries + _judged([way for way in chosen if way.instead_of in out], base, scratch, level, gate, limit)
 
 
