@@ -11,6 +11,7 @@ import pytest
 
 from sardonyx.bench import interleave
 from sardonyx.bench.interleave import Turn, measure, take_turns, timed
+from sardonyx.deadline import Deadline
 from sardonyx.errors import UsageError
 from sardonyx.signature import Array
 
@@ -145,7 +146,7 @@ BUSY: dict[str, Callable[[int], float]] = {
 def test_the_time_is_kept_whatever_a_call_takes(
     monkeypatch: pytest.MonkeyPatch, load: str, variants: int, call: float, seconds: float
 ) -> None:
-    """Within a quarter, a second where less was asked for, or the one call of each that says how slow they are.
+    """Within a quarter, two seconds where less was asked for, or the one call of each that says how slow they are.
 
     What nobody can foresee is that the last round takes longer than those before it.
     """
@@ -169,17 +170,22 @@ def test_calls_that_are_too_slow_for_the_time_are_counted_and_not_compared(monke
     assert found.calls["a"] == pytest.approx(6)
 
 
-def test_functions_that_are_too_slow_for_the_time_are_refused_with_the_time_they_need(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_functions_have_three_rounds_whatever_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch)
 
     def slow() -> None:
         machine.now += 6.0
 
-    with pytest.raises(UsageError, match="too few to compare calls that take 12 s together") as refused:
-        take_turns({"a": slow, "b": slow}, seconds=10)
-    assert refused.value.hint == "give at least 60"
+    found = take_turns({"a": slow, "b": slow}, seconds=10)
+    assert found["a"] == pytest.approx([6.0] * interleave.ROUNDS_AT_LEAST)
+
+
+def test_beyond_the_limit_no_round_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    limit = Deadline(1.0, clock=lambda: machine.now)
+    found = measure({name: machine.variant(0.2) for name in "ab"}, seconds=10, limit=limit)
+    assert machine.now <= 1.01 + 0.4  # to warm up took some of it
+    assert not found.comparable
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])

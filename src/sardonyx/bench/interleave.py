@@ -39,10 +39,10 @@ WINDOW, STABLE, WARMUP_SHARE = 4, 0.05, 0.2
 # Measuring ends after this share of the time where no interval is on the edge of a verdict. It is looked at there, and when the
 # time is up: whoever looks often enough will see whatever they wait for.
 ENOUGH = 0.5
-# Rounds that a comparison needs, and those that it should have. They may take this much longer than was asked for, or a
-# second in all: a moment in which the machine does something else must not end a measurement of milliseconds.
+# Rounds that a comparison needs, and those that it should have. They may take this much longer than was asked for, or two
+# seconds in all: a moment in which the machine does something else must not end a measurement of milliseconds.
 ROUNDS_AT_LEAST, ROUNDS_WANTED = 3, 10
-OVERTIME, GRACE = 0.2, 1.0
+OVERTIME, GRACE = 0.2, 2.0
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,11 @@ class Timings:
 def take_turns(variants: Mapping[str, Callable[[], object]], *, seconds: float, seed: int = 0) -> dict[str, Array]:
     """The seconds of an undisturbed call of each variant in every round, paired by index, warm-up left out.
 
-    `seconds` is for all variants together, warm-up included, and is kept. Half of it does where no ratio of the first
-    variant to another lies on the edge of a verdict. Calls that are too slow to be compared in that time are an error.
+    `seconds` is for all variants together, warm-up included. Half of it does where no ratio of the first variant to another
+    lies on the edge of a verdict. Three rounds are made whatever they take.
     """
-    found = measure({name: timed(call) for name, call in variants.items()}, seconds=seconds, seed=seed)
-    if not found.comparable:
-        raise UsageError(
-            f"{seconds:g} seconds are too few to compare calls that take {found.round_seconds:.3g} s together",
-            hint=f"give at least {least_seconds(found.round_seconds):.2g}",
-        )
-    return found.rounds
+    turns = {name: timed(call) for name, call in variants.items()}
+    return measure(turns, seconds=seconds, seed=seed, insist=True).rounds
 
 
 def least_seconds(round_seconds: float) -> float:
@@ -89,28 +84,36 @@ def timed(call: Callable[[], object]) -> Turn:
 
 
 def measure(
-    turns: Mapping[str, Turn], *, seconds: float, seed: int = 0, enough: float = ENOUGH, limit: Deadline | None = None
+    turns: Mapping[str, Turn],
+    *,
+    seconds: float,
+    seed: int = 0,
+    enough: float = ENOUGH,
+    limit: Deadline | None = None,
+    insist: bool = False,
 ) -> Timings:
     """What `take_turns` gives, and every single call, for variants that time themselves.
 
     Each variant is called once at least, whatever that takes. After `enough` of the time it ends where verdicts are clear.
-    Beyond the `limit` not even the rounds are made that a comparison needs.
+    Beyond the `limit` not even the rounds are made that a comparison needs, unless someone insists on them.
     """
     if not turns:
         raise UsageError("there is nothing to measure", hint="give at least one variant")
     if not seconds > 0:
         raise UsageError(f"cannot measure in {seconds:g} seconds", hint="give more than 0")
+    if limit is not None:
+        seconds = min(seconds, max(limit.left, TURN_SECONDS))
     started, watch = time.perf_counter(), Watch()
     with watch:
         with progress.task("warming up"):
-            typical = {name: _warm(turn, seconds / len(turns)) for name, turn in turns.items()}
+            typical = {name: _warm(turn, seconds / len(turns), GRACE / len(turns)) for name, turn in turns.items()}
         length = max(TURN_SECONDS, seconds / len(turns) / ROUNDS)
         repeats = {name: _repeats(once, length) for name, once in typical.items()}
         taken: dict[str, list[Array]] = {name: [] for name in turns}
         estimate = sum(typical[name] * (repeats[name] + _leads_in(typical[name])) for name in turns)
         order, shuffled = list(turns), random.Random(seed)
         with progress.task("measuring", total=seconds) as advance:
-            for passed in _rounds_in(taken, started, seconds, enough * seconds, estimate, limit):
+            for passed in _rounds_in(taken, started, seconds, enough * seconds, estimate, limit, insist):
                 advance(passed)
                 shuffled.shuffle(order)
                 for name in order:
@@ -133,14 +136,14 @@ def _repeats(once: float, length: float) -> int:
     return int(np.clip(np.ceil(length / once), least, CALLS_AT_MOST))
 
 
-def _warm(turn: Turn, seconds: float) -> float:
+def _warm(turn: Turn, seconds: float, grace: float) -> float:
     """Calls until the time of a call is stable, and gives it. The very first call may compile, and counts only if it is all.
 
-    `seconds` is what the variant has of the whole time.
+    `seconds` is what the variant has of the whole time, `grace` what it has in any case.
     """
     end = time.perf_counter() + WARMUP_SHARE * seconds
     first = float(turn(1)[0])
-    if ROUNDS_WANTED * first > max(seconds, GRACE):
+    if ROUNDS_WANTED * first > max(seconds, grace):
         return first
     found = [float(turn(1)[0])]
     while time.perf_counter() < end:
@@ -158,6 +161,7 @@ def _rounds_in(
     enough: float,
     estimate: float,
     limit: Deadline | None,
+    insist: bool,
 ) -> Iterator[float]:
     """Yields once a round, the seconds since the last, while another round fits into the time and a verdict is open."""
     last, looked = started, False
@@ -166,7 +170,8 @@ def _rounds_in(
         now = time.perf_counter()
         passed = now - started
         expected = float(np.median(lasted[-WINDOW:] or [estimate]))
-        if not _fits(passed, len(lasted), expected, seconds) or not (limit is None or limit.allows(expected)):
+        fits = _fits(passed, len(lasted), expected, seconds) and (limit is None or limit.allows(expected))
+        if not fits and not (insist and len(lasted) < ROUNDS_AT_LEAST):
             return
         if passed >= enough and len(lasted) >= ROUNDS_WANTED and not looked:
             looked = True

@@ -115,7 +115,8 @@ def variants_table(stages: Sequence[Done]) -> Table | None:
 def _ratio(row: Mapping[str, Any] | None) -> tuple[str, str, str]:
     if row is None:
         return "", "", ""
-    return f"{row['ratio']:.2f}", f"{row['low']:.2f} to {row['high']:.2f}", f"{row['p50_ratio']:.2f}"
+    medians = row.get("p50_ratio")  # none in what an earlier release has left to go on from
+    return f"{row['ratio']:.2f}", f"{row['low']:.2f} to {row['high']:.2f}", f"{medians:.2f}" if medians else ""
 
 
 def _against_framework(found: Mapping[str, Report]) -> dict[str, Any] | None:

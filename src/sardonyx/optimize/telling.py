@@ -16,7 +16,9 @@ from sardonyx.optimize.passes._rewrite import Note
 from sardonyx.optimize.tuning import Tuned
 from sardonyx.report import Report, Table, human_bytes
 
-NOTHING = "nothing was tried: to start, and to let the model answer what candidates are compared on, took half of the time"
+NOTHING = (
+    "nothing was tried: to start, and to let the model answer what candidates are compared on, took half of the time"
+)
 
 
 def tell(

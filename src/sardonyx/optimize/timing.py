@@ -100,7 +100,7 @@ def run_in_turns(
     if len(turns) < 2:
         return None
     # Outside of the block: to end a call costs microseconds, which would count.
-    return measure(turns, seconds=min(seconds, limit.left), seed=seed, limit=limit)
+    return measure(turns, seconds=seconds, seed=seed, limit=limit)
 
 
 def _caller(session: Session, inputs: Arrays) -> Callable[[], object]:

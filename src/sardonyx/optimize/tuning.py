@@ -186,7 +186,7 @@ def _turns(
         if len(turns) < 2 or limit.passed:
             return {}
         # The processes time themselves, so that it costs nothing to end them.
-        found = limit.attempt(lambda: measure(turns, seconds=min(seconds, limit.left), seed=seed, limit=limit), None)
+        found = limit.attempt(lambda: measure(turns, seconds=seconds, seed=seed, limit=limit), None)
         return found.rounds if found is not None and found.comparable else {}
 
 

@@ -58,7 +58,7 @@ class Guard:
         turns = {
             name: timed(_caller(one, self.feed)) for name, one in (("float", self.float_session), ("int", session))
         }
-        taken = measure(turns, seconds=min(seconds, max(limit.left, 1e-3)), seed=self.seed, limit=limit)
+        taken = measure(turns, seconds=seconds, seed=self.seed, limit=limit)
         if not taken.comparable:
             return None
         ratio = speedup(taken.rounds["float"], taken.rounds["int"])

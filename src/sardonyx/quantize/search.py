@@ -137,8 +137,8 @@ class Search:
         turns = {"float": self._turn(self.float_session)}
         turns |= {str(place): self._turn(item.session) for place, item in enumerate(chosen) if item.session is not None}
         with self.watch:
-            seconds = min(TIMING * self.measuring, limit.left)
-            taken = measure(turns, seconds=seconds, seed=self.seed, limit=limit) if chosen and seconds > 0 else None
+            seconds = TIMING * self.measuring
+            taken = measure(turns, seconds=seconds, seed=self.seed, limit=limit) if chosen else None
         places = {id(item): str(place) for place, item in enumerate(chosen)}
         for item in items:
             place, item.session = places.get(id(item)), None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx import deadline
-from sardonyx.deadline import Deadline
+from sardonyx.deadline import Deadline, OutOfTime
 from sardonyx.errors import SourceFailed
 
 WORKERS = Path(__file__).parent / "workers"
@@ -76,7 +76,7 @@ class Worker:
         if line is None:
             self.close()
             if limit is block:
-                limit.require()
+                raise OutOfTime(f"no answer to {task} in time")
             raise WorkerDied(f"no answer within {timeout:g} s", self.last_words())
         if not line:
             raise self._died()
