@@ -207,7 +207,8 @@ def _why_nothing(candidates: list[Candidate]) -> str:
     tried = [item for item in candidates if item.best_ratio is not None]
     best = max(tried, key=lambda item: item.best_ratio.ratio if item.best_ratio else 0.0, default=None)
     if best is None:
-        return "nothing could be tried"
+        late = any(item.reason.startswith(OUT_OF_TIME) for item in candidates)
+        return OUT_OF_TIME if late else "nothing could be tried"
     return str(best.to_dict()["reason"]) or "not heard: five others came first"
 
 

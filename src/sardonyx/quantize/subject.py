@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from sardonyx import machine, registry
+from sardonyx import deadline, machine, registry
 from sardonyx.deadline import Deadline
 from sardonyx.model import Model
 from sardonyx.quantize import qdq
@@ -82,8 +82,11 @@ class Subject:
         """The range of every watched tensor by a calibrator. Tensors without a value, or with masks in them, have none."""
         name = calibrator or self.calibrator
         if name not in self.kept_ranges:
-            limits = registry.load(CALIBRATORS, name).limits
-            seen = {key: limits(found) for key, found in self.histograms.items() if found.total}
+            limits, seen = registry.load(CALIBRATORS, name).limits, dict[str, Range]()
+            for key, found in self.histograms.items():
+                deadline.check()
+                if found.total:
+                    seen[key] = limits(found)
             ranges = seen | qdq.constant_ranges(self.model)
             self.kept_ranges[name] = {key: span for key, span in ranges.items() if max(map(abs, span)) < UNBOUNDED}
         return self.kept_ranges[name]
