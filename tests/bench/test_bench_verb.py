@@ -79,15 +79,16 @@ COUNTING = """(int64[1] times) => (float total) <bool go = {1}, float zero = {0}
 }"""
 
 
+@pytest.mark.heavy
 def test_a_model_that_never_answers_is_ended_and_named() -> None:
     quick = model("(int64[1] times) => (float[1] total) { total = Cast<to = 1>(times) }")
     report = sardonyx.bench(
-        {"quick": quick, "endless": model(COUNTING)}, data={"times": np.array([1 << 60])}, timeout=0.3, **QUICK
+        {"quick": quick, "endless": model(COUNTING)}, data={"times": np.array([1 << 60])}, timeout=4, **QUICK
     )
     assert [row["name"] for row in report["variants"] if "p50" in row] == ["quick"]
     assert report.findings is not None
     (failed,) = (item for item in report.findings if item.code == "variant-failed")
-    assert "endless gave no answer within 0.3 s" in failed.message
+    assert "endless gave no answer within 4 s" in failed.message
 
 
 def test_a_model_that_is_too_slow_for_the_time_is_called_once_and_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,6 +271,7 @@ COUNTING = f"""{HEAD} g (int64[1] times) => (float total) <bool go = {{1}}, floa
 }}"""
 
 
+@pytest.mark.heavy
 def test_a_model_that_takes_longer_than_the_time_is_left_as_it_is_and_the_report_says_so(tmp_path: Path) -> None:
     path = Model.from_text(COUNTING).save(tmp_path / "in.onnx")
     report = sardonyx.optimize(path, tmp_path / "out.onnx", seconds=3, data={"times": np.array([1 << 60])})

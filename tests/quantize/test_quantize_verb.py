@@ -307,6 +307,7 @@ def _endless(proto: onnx.ModelProto) -> None:
     proto.graph.output.append(onnx.helper.make_tensor_value_info("total", onnx.TensorProto.FLOAT, []))
 
 
+@pytest.mark.heavy
 def test_a_model_that_takes_longer_than_the_time_is_kept_and_the_report_says_so(tmp_path: Path) -> None:
     proto = quantizing.network().to_proto()
     _endless(proto)
@@ -319,6 +320,7 @@ def test_a_model_that_takes_longer_than_the_time_is_kept_and_the_report_says_so(
     assert (report["time"], report["candidates"]) == (3, [])
 
 
+@pytest.mark.heavy
 def test_a_scheme_without_end_is_ended_and_what_it_gave_counts(
     network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,7 +334,7 @@ def test_a_scheme_without_end_is_ended_and_what_it_gave_counts(
     monkeypatch.setattr(
         registry, "load", lambda package, name: Endless if package == SCHEMES else loaded(package, name)
     )
-    report = sardonyx.quantize(network, tmp_path / "q.onnx", data=labelled(), scheme="dynamic", time=6)
+    report = sardonyx.quantize(network, tmp_path / "q.onnx", data=labelled(), scheme="dynamic", time=15)
     names = [item["name"] for item in report["candidates"]]
     assert names[0] == "copy 0"
     assert names[-1] == "dynamic, the rest"

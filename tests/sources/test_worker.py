@@ -12,6 +12,7 @@ from sardonyx.errors import SourceFailed
 from sardonyx.sources import Original, Worker, WorkerDied, recognise
 from sardonyx.sources import _worker as workers
 
+pytestmark = pytest.mark.heavy
 BODY = """
 import os, time
 DISTRIBUTIONS = ()
@@ -74,7 +75,6 @@ def test_a_worker_that_closes_its_pipe_and_goes_on_is_ended(tmp_path: Path, monk
         assert gone(leaving._process.pid)
 
 
-@pytest.mark.heavy
 def test_a_source_that_takes_too_long_to_open_is_named_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "asleep.py").write_text(f"import time, torch\n\ndef net():\n    {SLEEPS}\n")
     source = recognise(f"{tmp_path}/asleep.py:net")
@@ -83,7 +83,6 @@ def test_a_source_that_takes_too_long_to_open_is_named_with_what_to_do(tmp_path:
     assert "--timeout" in late.value.hint
 
 
-@pytest.mark.heavy
 def test_to_open_and_to_export_take_the_time_of_one_route_together(tmp_path: Path) -> None:
     """The source takes long to open only the second time, in the process of the route."""
     text = """import pathlib, time, torch
