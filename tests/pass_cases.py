@@ -366,6 +366,19 @@ CASES: dict[str, list[Case]] = {
             Graph("(float[3,n] x) => (float[n,2] y)", "a = Transpose<perm = [1, 0]>(x) y = Gemm(a, w)", MATRIX), "Gemm"
         ),
     ],
+    "turn_vector_products": [
+        Case(Graph("(float[3,n] x, float[3] v) => (float[n] y)", "t = Transpose(x) y = MatMul(t, v)"), "MatMul"),
+        Case(
+            Graph("(float[n,3] x, float[3] v) => (float[n] y)", "t = Transpose<perm = [1, 0]>(x) y = MatMul(v, t)"),
+            "MatMul",
+        ),
+        Case(
+            Graph(
+                "(float[2,3,4] x, float[3] v) => (float[2,4] y)", "t = Transpose<perm = [0, 2, 1]>(x) y = MatMul(t, v)"
+            ),
+            "MatMul",
+        ),
+    ],
     "share_subexpressions": [
         Case(Graph(SAME, "a = Exp(x) b = Exp(x) y = Add(a, b)"), "Exp Add"),
     ],
@@ -627,6 +640,20 @@ REFUSALS: dict[str, list[Refusal]] = {
                 MATRIX,
             ),
             "stays",
+        ),
+    ],
+    "turn_vector_products": [
+        Refusal(
+            Graph("(float[3,n] x, float[3,2] v) => (float[n,2] y)", "t = Transpose(x) y = MatMul(t, v)"),
+            "to be a vector",
+        ),
+        Refusal(
+            Graph("(float[2,3,4] x, float[2] v) => (float[4,3] y)", "t = Transpose(x) y = MatMul(t, v)"),
+            "does not only swap the last two",
+        ),
+        Refusal(
+            Graph("(float[3,n] x, float[3] v) => (float[n] y, float[n,3] t)", "t = Transpose(x) y = MatMul(t, v)"),
+            "an output of the graph",
         ),
     ],
     "share_subexpressions": [

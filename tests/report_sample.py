@@ -38,7 +38,7 @@ def _convert(name: str) -> dict[str, Any]:
          "seconds": 0.3},
     ]  # fmt: skip
     return {
-        "stage": "convert", "ok": True, "verdict": "converted", "route": "script", "candidates": candidates, "seconds": 8.1,
+        "stage": "convert", "ok": True, "verdict": "agrees", "route": "script", "candidates": candidates, "seconds": 8.1,
         "probes": ["the example", "sign flipped", "zeros"], "summary": "float.onnx by script, opset 18",
     }  # fmt: skip
 
@@ -100,7 +100,7 @@ def _quantize(name: str) -> dict[str, Any]:
         ("static_s8s8 joined", "rejected", "slower", 0.97, 0.002, ratio(0.72, 0.66, 0.8, "slower")),
         ("dynamic", "rejected", "no gain", 0.972, 0.0, ratio(1.0, 0.96, 1.04, "no-difference")),
         ("weight_int4", "rejected", "accuracy", 0.931, 0.041, ratio(1.1, 1.02, 1.19)),
-        ("bf16", "not-tried", "no bfloat16 on this CPU", None, None, None),
+        ("bf16", "not-tried", "no bfloat16 kernel for Gemm in onnxruntime on this CPU", None, None, None),
     ]
     candidates = [
         {"name": label, "scheme": label.split()[0], "verdict": verdict, "reason": reason, "metric": metric, "loss": loss,

@@ -6,7 +6,8 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,24 @@ TEXTS = {
     "fixed": "(float[1,2] x) => (float[1,2] y) { y = Relu(x) }",
 }
 TEXTS["mixing"] = TEXTS["mixing"].replace("=> (float[n,2] y)", "=> (float[n,2] y) <int64[1] zero = {0}>")
+
+
+# Seconds after which a connection that nobody answers is a failure, on the slowest machine.
+PATIENCE = 120
+
+
+def until(true: Callable[[], object]) -> None:
+    """Waits as long as it takes; the time limit of the test ends what never comes true."""
+    while not true():
+        time.sleep(0.005)
+
+
+def mixing_by(share: str) -> str:
+    """The rows of a batch change each other by this share: to each is added as much of the mean of all."""
+    return (
+        f"(float[n,2] x) => (float[n,2] y) <int64[1] zero = {{0}}, float share = {{{share}}}> "
+        "{ m = ReduceMean<keepdims = 1>(x, zero) p = Mul(m, share) y = Add(x, p) }"
+    )
 
 
 def save(name: str, path: Path) -> Path:
@@ -72,11 +91,11 @@ class Running:
 
     def wait(self, work: Any) -> Any:
         """The result of a coroutine on the server's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
 
     def raw(self, data: bytes, *, port: str = "http", end: bool = False) -> bytes:
         """Everything that comes back for these bytes until the server closes; `end` closes our side first."""
-        with socket.create_connection(("127.0.0.1", self.server.ports[port]), timeout=20) as client:
+        with socket.create_connection(("127.0.0.1", self.server.ports[port]), timeout=PATIENCE) as client:
             client.sendall(data)
             if end:
                 client.shutdown(socket.SHUT_WR)

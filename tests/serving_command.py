@@ -10,10 +10,13 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from serving import PATIENCE
 
 
 @dataclass
@@ -23,12 +26,18 @@ class Command:
     port: int = 0
 
     def predict(self) -> dict[str, object]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("POST", "/predict", "[1, 2, 3, 4]")
             return dict(json.loads(connection.getresponse().read()))
         finally:
             connection.close()
+
+    def waiting(self) -> int:
+        """How many requests lie in the queues, by the server's metrics."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE) as answer:
+            found = re.findall(rb"^nv_inference_pending_request_count{.*} ([\d.]+)$", answer.read(), re.MULTILINE)
+        return int(sum(map(float, found)))
 
     def stop(self) -> tuple[int, dict[str, object]]:
         """The exit code and the JSON on stdout, after SIGTERM."""

@@ -21,7 +21,7 @@ class Opened:
 
     def __init__(self, worker: Worker, source: str | Path, folder: Path, **options: Any) -> None:
         self.worker, self.folder = worker, folder
-        self.answer = worker.ask("open", timeout=240, source=recognise(source, **options).to_request())
+        self.answer = worker.ask("open", timeout=800, source=recognise(source, **options).to_request())
 
     def error(self) -> dict[str, Any]:
         assert not self.answer["ok"], "it opened"
@@ -43,7 +43,7 @@ class Opened:
         self.save("example.npz", example)
         plain: dict[str, Any] = {"dynamic": {}, "opset": 18, "input_names": [], "output_names": [], "training": False}
         options = {**plain, **options, "example": str(self.folder / "example.npz")}
-        return self.worker.ask("export", timeout=240, route=route, out=str(self.folder / "m.onnx"), options=options)
+        return self.worker.ask("export", timeout=800, route=route, out=str(self.folder / "m.onnx"), options=options)
 
     def save(self, name: str, arrays: dict[str, np.ndarray]) -> None:
         plain = {key: array.astype(str) if array.dtype == object else array for key, array in arrays.items()}
@@ -51,7 +51,7 @@ class Opened:
 
     def ask(self, task: str, **request: Any) -> dict[str, Any]:
         assert self.answer["ok"], self.answer
-        answer = self.worker.ask(task, timeout=240, **request)
+        answer = self.worker.ask(task, timeout=800, **request)
         assert answer["ok"], answer
         return answer
 

@@ -55,7 +55,13 @@ def test_json_opens_with_the_verb_and_keeps_the_findings() -> None:
     assert answer["findings"] == [
         {"severity": "error", "code": "bad", "where": "node x", "message": "is bad", "hint": "fix it"}
     ]
-    assert "findings" not in report().to_dict(), "a verb that looks for none reports none"
+
+
+def test_findings_are_always_a_list_in_json_and_iterable_in_python() -> None:
+    plain = Report("check", "ok", True)
+    assert plain.findings == ()
+    assert plain["findings"] == []
+    assert json.loads(plain.to_json())["findings"] == []
 
 
 def test_json_survives_a_file_name_that_is_not_unicode() -> None:
@@ -75,7 +81,7 @@ def test_fields_are_read_by_name() -> None:
 
 
 def lines(*tables: Table, width: int = 80, **more: Any) -> list[str]:
-    return Report("run", "ok", True, {}, None, tables, **more).to_text(width=width).splitlines()
+    return Report("run", "ok", True, {}, (), tables, **more).to_text(width=width).splitlines()
 
 
 def test_numbers_and_quantities_line_up_on_the_right() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from sardonyx.convert.probes import probes
+from sardonyx.falsify import Hints
+from sardonyx.falsify.kinds import value_kinds
+from sardonyx.falsify.sizes import first_sizes
 from sardonyx.signature import Signature
 from sardonyx.sources import Exported, Original, Outputs, recognise
 
@@ -53,12 +55,19 @@ def verdict(source: Any, route: str, out: Path, inputs: tuple[str, ...], example
         session = onnxruntime.InferenceSession(str(out))
     except Exception:  # noqa: BLE001  onnxruntime's errors share no parent of their own
         return "wrong", exported
-    asked = [probe.arrays for probe in probes(Signature.parse(inputs), example)]
+    asked = _asked(Signature.parse(inputs), example)
     with Original(recognise(source)) as original:
         answers = original.predict(asked)
     assert isinstance(answers[0], Outputs), answers[0]
     kept = [(arrays, found.arrays) for arrays, found in zip(asked, answers, strict=True) if isinstance(found, Outputs)]
     return ("agrees" if all(_agrees(session, *pair) for pair in kept) else "wrong"), exported
+
+
+def _asked(signature: Signature, example: Any) -> list[Any]:
+    """The example, other sizes and other values."""
+    random = np.random.default_rng(0)
+    probes = [*first_sizes(signature, example, random), *value_kinds(example, Hints(), random)]
+    return [example, *(probe.arrays for probe in probes if not probe.soft and "widely" not in probe.name)]
 
 
 def _agrees(session: Any, arrays: Any, right: Any) -> bool:

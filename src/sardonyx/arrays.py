@@ -1,22 +1,28 @@
-"""Arrays in files: .npy, .npz and .safetensors, known by their bytes, read without pickle and no more than is asked for."""
+"""Arrays in files: .npy, .npz, .safetensors and .parquet, known by their bytes, and .csv, known by its name.
+
+They are read without pickle and no more than is asked for. Tables are read whole, as columns.
+"""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from sardonyx import machine
+from sardonyx import csv_file, data_frame, machine
 from sardonyx.errors import BadData, NotFound
 from sardonyx.files import replacing
+from sardonyx.frame import Frame
 from sardonyx.signature import Array, Arrays
 
-Kind = Literal["npy", "npz", "safetensors"]
+Kind = Literal["npy", "npz", "safetensors", "parquet", "csv"]
+
+KINDS = ".npz, .npy, .safetensors, .csv or .parquet"
 
 # The name of an array that its file leaves nameless: a .npy, or what `np.savez(file, x)` writes.
 NAMELESS = "arr_0"
@@ -43,24 +49,32 @@ def kind(path: Path) -> Kind | None:
     # A safetensors file starts with the length of the JSON object that follows.
     if head[8:] == b"{" and int.from_bytes(head[:8], "little") + 8 <= path.stat().st_size:
         return "safetensors"
-    return None
+    if head.startswith(data_frame.MAGIC):
+        return "parquet"
+    return "csv" if path.suffix.lower() in csv_file.SUFFIXES else None
 
 
-def open_arrays(path: str | Path) -> dict[str, Rows]:
-    """Every array of the file by name. A .npy is mapped, a .safetensors is read slice by slice, an .npz is read whole."""
+def open_arrays(path: str | Path) -> dict[str, Rows] | Frame:
+    """Every array of the file by name, or the columns of a table.
+
+    A .npy is mapped, a .safetensors is read slice by slice, an .npz and a table are read whole.
+    """
     path = Path(path)
     if not path.is_file():
         raise NotFound(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}", hint="name a file of arrays")
     with _named(path):
         found = kind(path)
         if found is None:
-            raise ValueError("its bytes are none of the three kinds")
+            raise ValueError("its bytes are none of these kinds")
         return _READERS[found](path)
 
 
 def read(path: str | Path) -> Arrays:
-    """Every array of the file by name, in memory."""
-    return {name: np.asarray(rows[...]) for name, rows in open_arrays(path).items()}
+    """Every array of the file by name, in memory; of a table, every column of numbers or text."""
+    found = open_arrays(path)
+    if isinstance(found, Frame):
+        return {name: column.plain() for name, column in found.items() if not column.unusable}
+    return {name: np.asarray(rows[...]) for name, rows in found.items()}
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, Array]) -> None:
@@ -118,7 +132,13 @@ def _safetensors(path: Path) -> dict[str, Rows]:
         raise ValueError(str(error)) from error
 
 
-_READERS = {"npy": _npy, "npz": _npz, "safetensors": _safetensors}
+_READERS: dict[Kind, Callable[[Path], dict[str, Rows] | Frame]] = {
+    "npy": _npy,
+    "npz": _npz,
+    "safetensors": _safetensors,
+    "parquet": data_frame.read_parquet,
+    "csv": csv_file.read,
+}
 
 
 def _storable(array: Array) -> Array:
@@ -143,6 +163,6 @@ def _named(path: Path) -> Iterator[None]:
         hint = (
             "save strings with dtype=str and numbers with a numeric dtype"
             if pickled
-            else "write the file again with numpy or safetensors"
+            else "write the file again with numpy, safetensors or pandas"
         )
-        raise BadData(f"{path} cannot be read as .npy, .npz or .safetensors: {reason}", hint=hint) from error
+        raise BadData(f"{path} cannot be read as {KINDS}: {reason}", hint=hint) from error

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from sardonyx import deadline
+
 End = Literal["answered", "crashed", "timeout", "memory"]
 
 
@@ -48,9 +50,9 @@ def call(
 ) -> Outcome:
     """Runs `command`, gives it `request` as JSON on stdin and takes the JSON object it writes to the file named in `answer`.
 
-    The child and everything it starts are killed after `timeout` seconds. `memory` bounds its address space in bytes,
-    `cpu` the seconds it may compute, which do not grow when the machine is busy. Whatever it prints is kept apart from
-    its answer.
+    The child and everything it starts are killed after `timeout` seconds, or with the deadline of the block. `memory`
+    bounds its address space in bytes, `cpu` the seconds it may compute, which do not grow when the machine is busy. Whatever
+    it prints is kept apart from its answer.
     """
     with started(command, request, timeout=timeout, memory=memory, cpu=cpu, folder=folder) as outcome:
         return outcome()
@@ -67,6 +69,8 @@ def started(
     folder: Path | None = None,
 ) -> Iterator[Callable[[], Outcome]]:
     """A child at work beside the block, as `call` runs it. What is yielded waits for its outcome; leaving the block kills it."""
+    block = deadline.current()
+    timeout = timeout if block is None else min(timeout, block.left)
     end = time.monotonic() + timeout
     with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
         answer, asked = Path(scratch) / "answer.json", Path(scratch) / "request.json"

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
+
 from sardonyx import images
 from sardonyx.errors import BadData
+from sardonyx.signature import Array, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,18 @@ def scan(folder: Path) -> ImageFolder:
     turns = [item for turn in zip_longest(*labelled) for item in turn if item is not None]
     paths, labels = zip(*turns, strict=True)
     return ImageFolder(paths, labels, tuple(item.name for item in inside))
+
+
+def load(paths: tuple[Path, ...], spec: TensorSpec) -> Array:
+    """The images of these files as one batch for the input."""
+    loaded = [images.load(path, spec)[0] for path in paths]
+    for path, array in zip(paths, loaded, strict=True):
+        if array.shape != loaded[0].shape:
+            raise BadData(
+                f"{paths[0]} and {path} have different sizes, and the model fixes none, so they cannot share a batch",
+                hint="ask for batches of 1, or make the images equal",
+            )
+    return np.concatenate(loaded) if len(loaded) > 1 else loaded[0]
 
 
 def _images_in(folder: Path) -> list[Path]:

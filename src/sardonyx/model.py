@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
-from sardonyx import external, history, map_types, progress
+from sardonyx import columns, external, history, map_types, progress
 from sardonyx.errors import BrokenModel, InputError, OutputError
 from sardonyx.files import replacing, sync
 from sardonyx.history import History, Step
@@ -221,6 +221,7 @@ def _deserialize(proto: onnx.ModelProto, path: Path) -> ir.Model:
     except Exception as error:
         raise BrokenModel(f"{path}: {_first_line(error)}", hint=f"sardonyx check {path}") from error
     map_types.remember(model, held)
+    columns.attach(model)
     _name_standard_operators(model)
     _look_for_data_in(model, path.parent)
     return model

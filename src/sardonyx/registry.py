@@ -18,6 +18,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "sklearn": ("sklearn", "skl2onnx"),
     "boosting": ("onnxmltools", "skl2onnx"),
     "jax": ("jax", "jax2onnx"),
+    "data": ("pandas", "pyarrow"),
     "vision": ("PIL",),
     "openvino": ("openvino",),
     "report": ("matplotlib",),

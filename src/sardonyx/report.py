@@ -47,24 +47,26 @@ class Table:
 class Report:
     """The result of a verb: `report.ok`, `report.verdict`, and its JSON fields by name, `report["opset"]`.
 
-    What a program wants but JSON does not hold (arrays, models) is in `artifacts`.
+    What a program wants but JSON does not hold (arrays, models) is in `artifacts`. `listing` is text that people read as it is,
+    line by line, before the tables.
     """
 
     verb: str
     verdict: str
     ok: bool
     fields: Mapping[str, Any] = field(default_factory=dict)
-    findings: tuple[Finding, ...] | None = None
+    findings: tuple[Finding, ...] = ()
     tables: tuple[Table, ...] = ()
     summary: str = ""
     artifacts: Mapping[str, Any] = field(default_factory=dict)
+    listing: str = ""
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]
 
     def to_dict(self) -> dict[str, Any]:
-        found = {} if self.findings is None else {"findings": [asdict(finding) for finding in self.findings]}
-        return {"verb": self.verb, "ok": self.ok, "verdict": self.verdict, **self.fields, **found}
+        found = [asdict(finding) for finding in self.findings]
+        return {"verb": self.verb, "ok": self.ok, "verdict": self.verdict, **self.fields, "findings": found}
 
     def to_json(self, *, indent: int | None = None) -> str:
         text = json.dumps(plain(self.to_dict()), indent=indent, allow_nan=False, ensure_ascii=False)
@@ -73,6 +75,7 @@ class Report:
 
     def to_text(self, *, width: int = 100, colour: bool = False) -> str:
         from rich.console import Console
+        from rich.text import Text
 
         # A file that nobody reads as a terminal: rich must not guess from our own stdout.
         console = Console(
@@ -84,6 +87,8 @@ class Report:
             legacy_windows=False,
         )
         with console.capture() as capture:
+            if self.listing:
+                console.print(Text("\n".join(map(visible, self.listing.split("\n"))) + "\n"), soft_wrap=True)
             for part in self._parts(width):
                 console.print(part)
         return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
@@ -93,7 +98,8 @@ class Report:
         head = f"<h2>{escape(self.verb)}: {escape(self.verdict)}</h2>" + (
             f"<p>{escape(self.summary)}</p>" if self.summary else ""
         )
-        return f"<section>{head}{''.join(map(_html_table, self._all_tables()))}</section>"
+        listing = f"<pre>{escape(self.listing)}</pre>" if self.listing else ""
+        return f"<section>{head}{listing}{''.join(map(_html_table, self._all_tables()))}</section>"
 
     def _all_tables(self) -> Iterable[Table]:
         yield from self.tables
@@ -110,7 +116,7 @@ class Report:
                 yield Text(visible(table.title), "bold")
             yield _rich_table(table, width)
             yield ""
-        for finding in self.findings or ():
+        for finding in self.findings:
             where = f" {finding.where}:" if finding.where else ""
             yield Text.assemble(
                 (f"{finding.severity}[{finding.code}]:", _COLOUR[finding.severity]),

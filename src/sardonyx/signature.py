@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sardonyx import generate
+from sardonyx import columns, generate
 from sardonyx.casting import lossless
 from sardonyx.errors import BadData, UsageError
 
@@ -41,13 +41,15 @@ _EXTENSION_TYPES = frozenset((
 class TensorSpec:
     """One input or output. A shape of None means that even the rank is unknown.
 
-    `between` is the span of integers that the graph expects, where it says so; generated inputs stay inside it.
+    `between` is the span of integers that the graph expects, where it says so; generated inputs stay inside it. `columns` are
+    the columns of a table that make up the input, where the model carries their names.
     """
 
     name: str
     dtype: str
     shape: tuple[Dim, ...] | None
     between: generate.Range | None = field(default=None, compare=False, repr=False)
+    columns: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> TensorSpec:
@@ -208,7 +210,7 @@ def _spec(value: ir.Value, between: generate.Range | None = None) -> TensorSpec:
     if type(kind).__name__ != "TensorType":
         return TensorSpec(name, _container(kind), None)
     shape = None if value.shape is None else tuple(map(_declared, value.shape))
-    return TensorSpec(name, dtype_name(kind.dtype), shape, between)
+    return TensorSpec(name, dtype_name(kind.dtype), shape, between, value.meta.get(columns.KEY, ()))
 
 
 def _declared(dim: int | ir.SymbolicDim) -> Dim:

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import sardonyx
+from sardonyx.bench.accuracy import score_variants
 from sardonyx.bench.inputs import examples, fitted, make_inputs, signature_of
 from sardonyx.bench.latency import latency
 from sardonyx.bench.lineup import line_up
+from sardonyx.bench.variants._variant import How
 from sardonyx.errors import BadData, InputError, NotFound, SardonyxError, UsageError
 from sardonyx.model import Model
 from sardonyx.signature import Signature
@@ -273,6 +275,7 @@ def test_a_live_module_is_measured_and_leaves_its_threads_alone() -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_torch_compile_is_a_variant_or_says_what_it_needs(double: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (double.parent / "net.py").write_text(FACTORY)
     monkeypatch.setenv("CXX", "/nonexistent/c++")
@@ -300,6 +303,7 @@ def test_openvino_is_a_variant(double: Path) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_tflite_is_a_variant() -> None:
     import real
 
@@ -307,3 +311,95 @@ def test_tflite_is_a_variant() -> None:
     report = sardonyx.bench(folder / "nmp.onnx", folder / "nmp.tflite", **QUICK)
     assert report["variants"][1]["p50"] > 0
     assert report["variants"][1]["size"] == (folder / "nmp.tflite").stat().st_size
+
+
+CLASSES = "(float[n,3] x) => (float[n,3] y) { y = Identity(x) }"
+LOOKED_UP = (
+    "(string[n] word) => (int64[n] label) "
+    '{ label = ai.onnx.ml.LabelEncoder<keys_strings = ["a", "b"], values_int64s = [1, 2]>(word) }'
+)
+
+
+def labelled(**changes: Any) -> dict[str, Any]:
+    scores = np.eye(3, dtype=np.float32)[np.arange(40) % 3]
+    return {"x": scores, "label": np.arange(40) % 3, **changes}
+
+
+def test_labels_give_an_accuracy_to_every_variant() -> None:
+    wrong = labelled(label=np.where(np.arange(40) < 10, 9, np.arange(40) % 3))
+    report = sardonyx.bench(
+        {"right": model(CLASSES), "negative": model(CLASSES.replace("Identity", "Neg"))}, data=wrong, **QUICK
+    )
+    assert [row["accuracy"] for row in report["variants"]] == [0.75, 0.0]
+    assert (report["metric"], report["judged"]) == ("accuracy", 40)
+    assert "accuracy" in report.to_text()
+    assert not report.findings
+
+
+def test_labels_of_another_name_are_found_and_numbers_are_judged_by_their_error() -> None:
+    data = {"x": np.ones((8, 3), np.float32), "y": np.ones((8, 3)) * 3}
+    report = sardonyx.bench(model(DOUBLE), data=data, label="y", **QUICK)
+    assert report["variants"][0]["rmse"] == pytest.approx(1.0)
+    with pytest.raises(BadData) as caught:
+        sardonyx.bench(model(DOUBLE), data=data, **QUICK)
+    assert "--label y" in caught.value.hint
+
+
+def test_without_labels_there_is_no_such_column() -> None:
+    report = sardonyx.bench(model(DOUBLE), data={"x": np.ones((2, 3))}, **QUICK)
+    assert "accuracy" not in report["variants"][0]
+    assert "metric" not in report.to_dict()
+
+
+def test_answers_that_do_not_fit_the_labels_are_said_and_the_times_stay() -> None:
+    report = sardonyx.bench(model(CLASSES), data=labelled(label=np.array(["a", "b"] * 20)), **QUICK)
+    assert report["variants"][0]["accuracy"] is None
+    assert report["variants"][0]["p50"] > 0
+    (finding,) = report.findings
+    assert finding.code == "not-judged"
+    assert "labels of <U1" in finding.message
+
+
+def test_a_slow_variant_is_judged_on_fewer_examples() -> None:
+    slow = model("(float[n,3] x) => (float[n,3] y) { y = Identity(x) }")
+    rows = [{"p50": 1.0, "batch": 1}]
+    with line_up([slow])[0].opened(How(threads=1)) as variant:
+        scores = score_variants({"slow": variant}, slow.signature, labelled(), rows, seconds=2)
+    assert scores.examples == 32, "one batch, which is the least"
+    assert scores.values == {"slow": 1.0}
+
+
+@pytest.mark.parametrize("cold", [False, pytest.param(True, marks=pytest.mark.heavy)])
+def test_models_of_text_are_measured_and_judged(tmp_path: Path, cold: bool) -> None:
+    head = '<ir_version: 10, opset_import: ["": 20, "ai.onnx.ml": 4]> g '
+    path = Model.from_text(head + LOOKED_UP).save(tmp_path / "words.onnx")
+    (tmp_path / "words.csv").write_text("word,label\na,1\nb,2\na,2\nb,2\n")
+    report = sardonyx.bench(path, data=tmp_path / "words.csv", seconds=0.05, threads=1, cold=cold)
+    assert report["variants"][0]["accuracy"] == 0.75
+    assert sardonyx.bench(path, seconds=0.05, threads=1, cold=cold)["variants"][0]["p50"] > 0
+    if cold:
+        assert report["variants"][0]["cold_start"] > 0
+
+
+@pytest.mark.heavy
+def test_frameworks_are_judged_beside_their_exports(tmp_path: Path) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(60, 2))
+    words = np.where(rows[:, 0] > 0, "yes", "no")
+    estimator = LogisticRegression().fit(rows, words)
+    sardonyx.convert(estimator, tmp_path / "m.onnx")
+    data = {"X": rows, "label": words}
+    report = sardonyx.bench({"sklearn": estimator, "onnx": tmp_path / "m.onnx"}, data=data, **QUICK)
+    first, second = (row["accuracy"] for row in report["variants"])
+    assert first == second == pytest.approx(estimator.score(rows, words))
+
+
+@pytest.mark.heavy
+@pytest.mark.rest
+def test_openvino_is_judged_as_well(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    path = model(CLASSES).save(tmp_path / "m.onnx")
+    report = sardonyx.bench(path, f"openvino:{path}", data=labelled(), **QUICK)
+    assert [row["accuracy"] for row in report["variants"]] == [1.0, 1.0]

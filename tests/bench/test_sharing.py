@@ -30,7 +30,7 @@ print(json.dumps({"ok": report.ok, "own sessions": own, "failures": report.to_di
 
 def _bench(whose: str, threads: int | None, *models: Path) -> dict[str, object]:
     words = [sys.executable, "-c", COUNT, whose, json.dumps(threads), *map(str, models)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -62,6 +62,6 @@ def test_a_model_that_does_not_load_is_still_told_by_name(tmp_path: Path) -> Non
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"\x00not a model")
     words = [sys.executable, "-m", "sardonyx", "bench", one, broken, "--threads", "2", "--no-cold", "--seconds", "0.02"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert "broken.onnx" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -152,6 +152,7 @@ def test_a_work_folder_that_is_somebody_elses_is_left_alone(folder: Path) -> Non
     assert (folder / "bundle.unfinished" / "thesis.txt").read_text() == "years of work"
 
 
+@pytest.mark.rest
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_ship_that_is_killed_leaves_a_whole_bundle_or_one_to_resume(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_no_path_of_the_work_folder_is_left_in_the_reports(shipped):
     assert "unfinished" not in (bundle / "report.json").read_text() + (bundle / "report.html").read_text()
 
 
+@pytest.mark.rest
 def test_shipping_again_replaces_the_bundle_and_without_data_nothing_is_quantised(shipped):
     bundle, _ = shipped
     again = sardonyx.ship(
@@ -155,6 +156,7 @@ def test_a_live_model_is_shipped(tmp_path):
     assert sardonyx.verify(tmp_path / "bundle").ok
 
 
+@pytest.mark.rest
 def test_weights_beside_the_model_are_shipped_and_hashed(tmp_path):
     network().save(tmp_path / "net.onnx", external_data=True)
     model = sardonyx.Model.load(tmp_path / "net.onnx")
@@ -185,6 +187,7 @@ def test_a_folder_that_is_no_bundle_is_left_alone(tmp_path):
     assert (tmp_path / "thesis" / "chapter1.txt").read_text() == "years of work"
 
 
+@pytest.mark.rest
 def test_a_stage_that_ends_badly_leaves_no_bundle(tmp_path):
     (tmp_path / "net.py").write_text(NET)
     report = sardonyx.ship(f"{tmp_path}/net.py:Branch", tmp_path / "bundle", inputs=[SPEC], route="trace")

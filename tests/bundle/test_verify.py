@@ -15,12 +15,15 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+import faulty_runtime
 import sardonyx
 from bundling import by_hand, network, resealed
-from sardonyx.bundle import golden
+from sardonyx import golden
 from sardonyx.bundle.contents import canonical, digest, read_record
+from sardonyx.bundle.golden import keep_cases
 from sardonyx.errors import InputError, NotFound
 from sardonyx.model import Model
+from sardonyx.run.session import store_level
 
 
 @pytest.fixture(scope="module")
@@ -255,3 +258,45 @@ def test_the_record_is_written_in_one_way_alone(bundle: Path) -> None:
 
 def test_the_network_of_these_tests_has_the_nodes_they_name() -> None:
     assert [node.name for node in network().ir.graph] == ["first", "second", "third", "fourth"]
+
+
+# What onnxruntime's own optimiser gets wrong.
+
+
+def test_golden_answers_come_from_a_session_without_the_optimiser(tmp_path: Path) -> None:
+    path = faulty_runtime.save(tmp_path)
+    model = Model.load(path)
+    store_level(model, "basic")
+    model.save(path)
+    assert keep_cases(path, tmp_path / golden.GOLDEN, cases=1).ok
+    case = golden.load(tmp_path / golden.GOLDEN).cases[0]
+    np.testing.assert_allclose(case.outputs["y"], case.inputs["x"] @ case.inputs["w"], rtol=1e-5)
+
+
+def test_golden_cases_that_the_runtime_would_not_repeat_are_not_kept(tmp_path: Path) -> None:
+    report = keep_cases(faulty_runtime.save(tmp_path), tmp_path / golden.GOLDEN, cases=1)
+    assert (report.verdict, report.ok) == ("not-kept", False)
+    (finding,) = report["findings"]
+    assert finding["code"] == "runtime-optimizer"
+    assert "sardonyx optimize" in finding["hint"]
+
+
+@pytest.mark.heavy
+def test_an_answer_that_only_the_optimiser_changes_is_laid_at_its_door(tmp_path: Path) -> None:
+    model = Model.from_text(faulty_runtime.VECTOR)
+    store_level(model, "basic")
+    bundle = by_hand(tmp_path / "bundle", model)
+    assert sardonyx.verify(bundle).verdict == "verified"
+    store_level(model, "all")
+    model.save(bundle / "model.onnx")
+    resealed(bundle)
+    report = sardonyx.verify(bundle)
+    assert (report.verdict, report["first_divergence"]) == ("changed", None)
+    assert "the runtime's own graph optimisation makes the difference" in report["remark"]
+
+
+def test_a_lone_number_is_kept_without_a_dimension(tmp_path: Path) -> None:
+    text = '<ir_version: 10, opset_import: ["": 20]> g (float x) => (float y) { y = Neg(x) }'
+    keep_cases(Model.from_text(text).save(tmp_path / "m.onnx"), tmp_path / golden.GOLDEN, cases=1)
+    case = golden.load(tmp_path / golden.GOLDEN).cases[0]
+    assert (case.inputs["x"].shape, case.outputs["y"].shape) == ((), ())

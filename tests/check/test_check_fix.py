@@ -107,6 +107,24 @@ def test_equal_models_are_proven_equal_and_others_are_not(tmp_path: Path) -> Non
     assert different["equal"] is False
 
 
+@pytest.mark.parametrize(("factor", "equal"), [("1.000001", True), ("1.0005", False)])
+def test_another_rounding_is_proven_equal_and_anything_more_is_not(tmp_path: Path, factor: str, equal: bool) -> None:
+    paths = []
+    for name, body in {"a": "y = Identity(x)", "b": f"k = Constant<value_float = {factor}>() y = Mul(x, k)"}.items():
+        (tmp_path / name).mkdir()
+        paths.append(str(hostile.written(tmp_path / name, stamped(8, 17, body))))
+    assert prove(*paths)["equal"] is equal
+
+
+def test_what_onnxruntime_optimises_wrongly_is_not_laid_at_the_door_of_the_mending(tmp_path: Path) -> None:
+    """onnxruntime 1.31 turns the product into a fused one that reads a vector by the wrong dimension."""
+    text = f"{HEAD} g (float[3,2] w, float[3] x) => (float[2] y) {{ t = Transpose<perm = [1, 0]>(w) y = MatMul(t, x) }}"
+    (tmp_path / "b").mkdir()
+    plain = hostile.written(tmp_path, text)
+    other = hostile.written(tmp_path / "b", text.replace("y = MatMul(t, x)", "u = Identity(x) y = MatMul(t, u)"))
+    assert prove(str(plain), str(other))["message"].endswith("(largest difference 0)")
+
+
 def test_a_mended_model_that_does_not_load_proves_nothing(tmp_path: Path) -> None:
     answer = prove(None, str(hostile.unknown_operator(tmp_path)))
     assert not answer["loads"]
@@ -142,6 +160,7 @@ def test_imports_that_contradict_each_other_are_fixed_with_equal_outputs(tmp_pat
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_an_operator_without_a_kernel_is_fixed_by_a_newer_opset(tmp_path: Path) -> None:
     text = '<ir_version: 3, opset_import: ["": 1]> g (float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }'
     report = sardonyx.check(hostile.written(tmp_path, text), fix=tmp_path / "fixed.onnx")
@@ -150,6 +169,7 @@ def test_an_operator_without_a_kernel_is_fixed_by_a_newer_opset(tmp_path: Path) 
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_what_cannot_be_fixed_leaves_no_file_and_says_what_was_tried(tmp_path: Path) -> None:
     out = tmp_path / "fixed.onnx"
     report = sardonyx.check(hostile.unknown_operator(tmp_path), fix=out)
@@ -159,6 +179,7 @@ def test_what_cannot_be_fixed_leaves_no_file_and_says_what_was_tried(tmp_path: P
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_a_crash_while_proving_leaves_the_old_file(tmp_path: Path) -> None:
     out = tmp_path / "fixed.onnx"
     out.write_text("the old file")

@@ -128,6 +128,7 @@ def test_a_release_that_hides_its_kernels_leaves_the_load_as_judge(monkeypatch: 
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 @pytest.mark.filterwarnings("ignore")
 def test_the_kernel_table_agrees_with_real_loads_on_every_conformance_model() -> None:
     """onnx's own node tests: a node has a kernel if and only if onnxruntime finds one."""

@@ -16,7 +16,7 @@ thing = Thing()
 watch = weakref.ref(thing, lambda _: signal.raise_signal(signal.{signal}))
 try:
     del thing
-    time.sleep(30)
+    time.sleep(300)
 except KeyboardInterrupt:
     print("ended", _interrupt.struck())
 """
@@ -40,7 +40,7 @@ sys.exit(_contract.call(lambda: app, []))
 
 
 def _start(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
 
 def test_an_interruption_lost_in_a_callback_is_raised_again() -> None:
@@ -57,5 +57,5 @@ def test_an_interruption_that_a_library_turned_into_an_error_is_still_one() -> N
 
 
 def test_any_other_exception_in_a_callback_is_reported_as_ever() -> None:
-    done = _start(LOST.format(signal="NOTHING").replace("time.sleep(30)", "pass"))
+    done = _start(LOST.format(signal="NOTHING").replace("time.sleep(300)", "pass"))
     assert "AttributeError" in done.stderr

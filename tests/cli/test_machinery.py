@@ -56,7 +56,7 @@ def test_a_good_verdict_is_exit_0_and_a_bad_one_exit_1() -> None:
 
 def test_json_is_one_object_with_the_fields_of_the_report() -> None:
     done = run(GOOD, "--json")
-    assert json.loads(done.stdout) == {"verb": "verb", "ok": True, "verdict": "fine", "number": 1}
+    assert json.loads(done.stdout) == {"verb": "verb", "ok": True, "verdict": "fine", "number": 1, "findings": []}
     assert done.stderr == ""
 
 

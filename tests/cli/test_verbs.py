@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,8 +100,8 @@ CASES: dict[str, Case] = {
     ),
     "convert": Case(
         good=("good.onnx", "-o", "{out}"),
-        verdicts={"converted"},
-        fields={"route", "path", "opset", "ir_version", "inputs", "outputs", "candidates", "repairs"},
+        verdicts={"agrees"},
+        fields={"route", "path", "opset", "ir_version", "inputs", "outputs", "candidates", "repairs", "unreached"},
         bad={
             ("gone.onnx", "-o", "{out}"): "not-found",
             ("tree.pkl", "-o", "{out}"): "untrusted",
@@ -426,11 +426,18 @@ def desk(
     signal.signal(signal.SIGTERM, before)
 
 
-def verbs(only: Callable[[Case], object] = bool, *, heavy: bool = False) -> pytest.MarkDecorator:
-    """A test for each verb; the slow ones, or all of them, are left to `make test`."""
+def verbs(
+    only: Callable[[Case], object] = bool, *, heavy: bool = False, first: Collection[str] = CASES
+) -> pytest.MarkDecorator:
+    """A test for each verb; the slow ones, or all of them, are left to `make test`, and those not in `first` to the rest."""
     chosen = [verb for verb in CASES if only(CASES[verb])]
     marks = {verb: [pytest.mark.heavy] if heavy or CASES[verb].heavy else [] for verb in chosen}
+    marks |= {verb: [pytest.mark.heavy, pytest.mark.rest] for verb in chosen if verb not in first}
     return pytest.mark.parametrize("verb", [pytest.param(verb, marks=marks[verb]) for verb in chosen])
+
+
+# What every verb has from the same few lines of the command line is shown on these first.
+FEW = ("check", "convert", "train prepare", "verify")
 
 
 def test_every_verb_has_its_case_and_every_case_its_verb() -> None:
@@ -447,11 +454,12 @@ def test_good_input_gives_one_json_object_and_exit_0(desk: Desk, verb: str) -> N
     assert answer["ok"] is True
     assert answer["verdict"] in case.verdicts
     assert case.fields <= set(answer)
+    assert isinstance(answer["findings"], list)
     assert bool(desk.written()) == case.writes
     assert not any(name.endswith(".part") for name in desk.written())
 
 
-@verbs(lambda case: not case.long, heavy=True)
+@verbs(lambda case: not case.long, heavy=True, first=FEW)
 def test_good_input_reads_well_without_a_terminal(desk: Desk, verb: str) -> None:
     done = desk.start(verb, *CASES[verb].good)
     assert done.exit_code == 0
@@ -481,10 +489,11 @@ def test_bad_input_is_exit_2_with_its_code_and_a_hint(desk: Desk, verb: str, wor
     assert answer["error"]["code"] == code
     assert answer["error"]["message"]
     assert answer["error"]["hint"]
+    assert answer["findings"] == []
     assert desk.written() == []
 
 
-@verbs(lambda case: case.bad, heavy=True)
+@verbs(lambda case: case.bad, heavy=True, first=FEW)
 def test_bad_input_is_named_on_stderr_and_stdout_stays_empty(desk: Desk, verb: str) -> None:
     words, code = next(iter(CASES[verb].bad.items()))
     done = desk.start(verb, *words)
@@ -516,12 +525,12 @@ def test_a_missing_extra_is_exit_3_with_the_pip_command(desk: Desk, verb: str) -
     assert desk.written() == []
 
 
-@verbs(lambda case: case.missing is None, heavy=True)
+@verbs(lambda case: case.missing is None, heavy=True, first=FEW)
 def test_a_verb_that_needs_no_extra_works_without_any(desk: Desk, verb: str) -> None:
     assert desk.start_without_extras(verb, *CASES[verb].good).exit_code == 0
 
 
-@verbs(heavy=True)
+@verbs(heavy=True, first=FEW)
 def test_the_bare_install_does_its_work_or_names_the_extra(desk: Desk, verb: str) -> None:
     if not BARE.exists():
         pytest.skip("there is no bare install; `make test` makes it")
@@ -550,7 +559,7 @@ def test_an_output_that_cannot_be_written_is_named(desk: Desk, verb: str, place:
 READY = "import os; from sardonyx.cli import main; os.write(2, b'ready\\n'); main()"
 
 
-@verbs(heavy=True)
+@verbs(heavy=True, first=FEW)
 def test_ctrl_c_ends_a_verb_with_nothing_half_written(desk: Desk, verb: str) -> None:
     """The moment is any: the verb may have finished, in which case its output is whole."""
     command = [sys.executable, "-c", READY, *desk.command(verb, *CASES[verb].good)[1:]]
@@ -574,7 +583,7 @@ def test_ctrl_c_ends_a_verb_with_nothing_half_written(desk: Desk, verb: str) -> 
         assert bool(desk.written()) == CASES[verb].writes
 
 
-@verbs(lambda case: not case.long, heavy=True)
+@verbs(lambda case: not case.long, heavy=True, first=FEW)
 def test_a_reader_that_goes_away_is_met_in_silence(desk: Desk, verb: str) -> None:
     command = desk.command(verb, *CASES[verb].good)
     with subprocess.Popen(

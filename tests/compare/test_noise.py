@@ -9,7 +9,8 @@ import pytest
 from sardonyx.agreement import Tolerance, judge
 from sardonyx.compare.floor import floor_of, unit_roundoff
 from sardonyx.compare.flow import Flow
-from sardonyx.compare.noise import SAFETY, Meter, fixed, larger, measure, moved, settle, shaken
+from sardonyx.compare.graph_noise import Meter, measure, shaken
+from sardonyx.compare.noise import SAFETY, fixed, larger, moved, settle
 from sardonyx.compare.partial import Trace
 from sardonyx.model import Model
 from sardonyx.run.session import Session

@@ -64,18 +64,19 @@ def test_without_localisation_a_mismatch_names_no_node():
     assert report["first_divergence"] is None
 
 
-def test_given_tolerances_replace_the_measured_one():
+def test_given_tolerances_add_to_the_measured_one():
     changed = NET.replace("0.5", "0.5001")
+    assert compared(NET, changed).verdict == "mismatch"
     assert compared(NET, changed, atol=1e-2).verdict == "rounding"
     assert compared(NET, changed, rtol=1e-2).verdict == "rounding"
-    assert compared(NET, ROUNDED, atol=0.0).verdict == "mismatch"
-    report = compared(NET, changed, atol=1e-2)
-    assert report["noise"] == "given"
-    assert report["outputs"][0]["tolerance"] == pytest.approx(1e-2)
+    assert compared(NET, ROUNDED, atol=0.0).verdict == "rounding"
+    assert compared(NET, changed, atol=1e-2)["outputs"][0]["tolerance"] >= 1e-2
 
 
-def test_generated_inputs_cover_seeds_edges_and_sizes():
-    assert compared(NET, NET)["cases"] == 9
+def test_generated_inputs_cover_seeds_edges_and_sizes_and_the_same_ones_each_time():
+    report = compared(NET, NET)
+    assert report["cases"] > 50
+    assert compared(NET, NET)["cases"] == report["cases"]
 
 
 @pytest.mark.parametrize(

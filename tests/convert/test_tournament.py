@@ -48,7 +48,7 @@ def branch(tmp_path_factory):
 
 def test_the_route_that_keeps_the_branch_wins(branch):
     folder, report = branch
-    assert (report.verdict, report["route"]) == ("converted", "script")
+    assert (report.verdict, report["route"]) == ("agrees", "script")
     assert {c["route"]: c["verdict"] for c in report["candidates"]} == {
         "dynamo": "refused",
         "script": "agrees",

@@ -57,7 +57,7 @@ def test_a_scikit_learn_pipeline_gives_the_same_answers(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures = load("sklearn_pipeline/pipeline.py").main(tmp_path)
-    assert figures["verdict"] == "converted"
+    assert figures["verdict"] == "agrees"
     assert figures["onnx"] == pytest.approx(figures["scikit-learn"], abs=1e-5)
     assert figures["difference"] < 1e-2  # of predictions between 25 and 346, in float32 through 60 trees
     assert f"sardonyx serve {figures['path']}" in capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_photos_are_classified_alike_in_the_framework_in_onnx_and_inside_the_gra
 def test_sentences_are_as_alike_as_they_were(load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = load("text_embedding/embed.py").main(tmp_path, real.MODELS)
     similar = figures["similar"]
-    assert figures["verdict"] == "converted"
+    assert figures["verdict"] == "agrees"
     assert np.abs(similar["PyTorch"] - similar["ONNX"]).max() < 1e-5
     alike = similar["ONNX"]
     assert alike[0, 1] > 0.6
@@ -111,7 +111,6 @@ def test_the_published_int8_twin_confirms_the_network(load: Load) -> None:
     assert cosines.min() > 0.97  # what 8 bits leave; an error in the network would leave nothing
 
 
-@pytest.mark.timeout(900)
 def test_a_detector_is_trained_converted_quantised_and_compared(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,11 +36,12 @@ ALLOWED: dict[str, set[str]] = {
     "gradient": set(),
     "training": {"gradient", "inspect", "run", "sources", "convert"},
     "bench": {"sources", "run"},
-    "compare": {"sources", "run"},
+    "falsify": {"sources", "run"},
+    "compare": {"sources", "run", "falsify"},
     "optimize": {"sources", "compare", "bench", "run"},
     "view": {"inspect", "compare", "bench", "run"},
     "quantize": {"run", "compare", "bench"},
-    "convert": {"sources", "compare", "run", "check", "bench"},
+    "convert": {"sources", "compare", "run", "check", "bench", "falsify"},
     "serve": {"run", "compare"},
     "package": {"run", "serve"},
     "bundle": _STAGES_BELOW_BUNDLE,
@@ -52,7 +53,10 @@ ALLOWED: dict[str, set[str]] = {
 CORE_LIBRARIES = {"numpy", "onnx", "onnx_ir", "google"}
 CORE_LAZILY = {
     "report.py": {"rich"},
+    "agreement.py": {"ml_dtypes"},
     "arrays.py": {"safetensors"},
+    "data_frame.py": {"pyarrow"},
+    "golden.py": {"safetensors"},
     "images.py": {"PIL"},
 }
 

@@ -53,7 +53,6 @@ def run(block: Block, folder: Path) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_the_commands_of_a_page_run_and_write_what_they_promise(tmp_path: Path, page: Path) -> None:
     for block in blocks(page.read_text()):

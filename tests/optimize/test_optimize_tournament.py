@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,24 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+import faulty_runtime
 import sardonyx
 from sardonyx.child import Outcome
+from sardonyx.compare import optimizer
 from sardonyx.deadline import Deadline
 from sardonyx.errors import BadData, UsageError
 from sardonyx.history import step
 from sardonyx.model import Model
 from sardonyx.optimize import making, tournament
-from sardonyx.optimize.candidates import _form
+from sardonyx.optimize.candidates import _form, onnxruntime_extended
 from sardonyx.optimize.candidates._form import Way
 from sardonyx.optimize.candidates.onnxsim import make as onnxsim
 from sardonyx.optimize.candidates.sardonyx import make as ours
 from sardonyx.optimize.candidates.sardonyx_unrounded import make as unrounded
+from sardonyx.optimize.gate import Gate
 from sardonyx.report import Report
-from sardonyx.run.session import Session, Settings
+from sardonyx.run.session import Session, Settings, store_level, stored_level
+from sardonyx.signature import Array, Arrays
 
 HEAD = '<ir_version: 8, opset_import: ["": 18]>'
 WEIGHTS = ", ".join(str((i * 7 % 11) / 5 - 1) for i in range(64 * 64))
@@ -57,16 +61,21 @@ def way(name: str, change: Change, *, level: str = "portable") -> Way:
     return Way(name, make, None, level, in_child=False)  # type: ignore[arg-type]
 
 
+def held(source: Path | Model, output: Path, *, seconds: float = 120, **options: object) -> Report:
+    """A tournament that measures for a moment, and has time enough for the rest on any machine."""
+    given: dict[str, Any] = {
+        "level": "portable", "shapes": {}, "explain": False, "tune": False, "data": None, "measuring": 0.2, "seed": 0,
+    }  # fmt: skip
+    return tournament.hold(source, output, limit=Deadline(seconds), **{**given, **options})
+
+
 @pytest.fixture
 def compete(source: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Report]:
-    """Holds a tournament among the given candidates alone, which ends early or has time enough on any machine."""
+    """Holds a tournament among the given candidates alone."""
 
-    def hold(*ways: Way, seconds: float = 120, **options: object) -> Report:
+    def hold(*ways: Way, **options: object) -> Report:
         monkeypatch.setattr(tournament, "ways", lambda _: list(ways))
-        given: dict[str, Any] = {
-            "level": "portable", "shapes": {}, "explain": False, "tune": False, "data": None, "measuring": 0.2, "seed": 0,
-        }  # fmt: skip
-        return tournament.hold(source, source.with_name("out.onnx"), limit=Deadline(seconds), **{**given, **options})
+        return held(source, source.with_name("out.onnx"), **options)  # type: ignore[arg-type]
 
     return hold
 
@@ -235,7 +244,7 @@ def test_a_model_in_memory_is_taken_as_it_is_now(source: Path, tmp_path: Path, m
     monkeypatch.setattr(tournament, "ways", lambda _: [])
     model = Model.load(source)
     double_a_weight(model)
-    report = sardonyx.optimize(model, tmp_path / "out.onnx", seconds=60)
+    report = held(model, tmp_path / "out.onnx")
     inputs = model.signature.sample(sizes={"n": 2})
     np.testing.assert_array_equal(Session(report["path"])(inputs)["y"], Session(model)(inputs)["y"])
 
@@ -253,7 +262,7 @@ def test_a_pair_of_casts_that_rounds_is_removed_only_within_rounding(
     path = Model.from_text(text).save(tmp_path / "in.onnx")
     chosen = Way("unrounded", unrounded, None, "portable", in_child=False)
     monkeypatch.setattr(tournament, "ways", lambda _: [chosen])
-    report = sardonyx.optimize(path, tmp_path / "out.onnx", seconds=5)
+    report = held(path, tmp_path / "out.onnx")
     assert outcome(report, "unrounded")[0] == CASTS[rest]
 
 
@@ -376,3 +385,107 @@ def test_every_candidate_that_is_installed_competes(compete: Callable[..., Repor
     refused = {name for name, item in told.items() if item["verdict"] not in ("winner", "not-chosen", "slower")}
     assert refused == {"sardonyx_unrounded"}
     assert report["nodes_after"] <= 2
+
+
+# What onnxruntime's own optimiser gets wrong.
+
+
+def level_of(report: Report) -> str | None:
+    return stored_level(Model.load(report["path"]))
+
+
+def runs_right(path: str | Path) -> bool:
+    return Session(path)(faulty_runtime.INPUTS)["y"].tolist() == faulty_runtime.ANSWER
+
+
+def add_an_identity(model: Model) -> None:
+    first = next(iter(model.ir.graph))
+    copy = ir.node("Identity", [model.ir.graph.inputs[1]])
+    copy.outputs[0].name = "copy"
+    model.ir.graph.insert_before(first, copy)
+    next(node for node in model.ir.graph if node.op_type == "MatMul").replace_input_with(1, copy.outputs[0])
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Report]:
+    """Holds a tournament of the given candidates over a model that onnxruntime's optimiser breaks."""
+
+    def hold(*chosen: Way, **options: object) -> Report:
+        monkeypatch.setattr(tournament, "ways", lambda _: list(chosen))
+        path = faulty_runtime.save(tmp_path)
+        return held(path, tmp_path / "out.onnx", **options)  # type: ignore[arg-type]
+
+    return hold
+
+
+def test_a_model_that_the_runtime_breaks_is_written_with_the_level_at_which_it_does_not(
+    broken: Callable[..., Report],
+) -> None:
+    report = broken()
+    assert (report["winner"], level_of(report)) == ("input", "basic")
+    assert runs_right(report["path"])
+    (finding,) = (item for item in report["findings"] if item["code"] == "runtime-optimizer")
+    assert "confirmed by onnx's reference evaluator" in finding["message"]
+    assert "ORT_ENABLE_BASIC" in finding["hint"]
+
+
+def test_a_wrong_answer_of_the_runtime_s_own_optimiser_is_not_written_into_the_file(
+    broken: Callable[..., Report],
+) -> None:
+    fused = Way("onnxruntime_extended", onnxruntime_extended.make, None, "machine", in_child=True)
+    report = broken(fused, level="machine")
+    assert report["winner"] == "input"
+    verdict, reason = outcome(report, "onnxruntime_extended")
+    assert verdict == "wrong"
+    assert reason.startswith("onnxruntime's graph optimiser changes this model's answers: ")
+    assert runs_right(report["path"])
+
+
+def test_a_candidate_that_the_runtime_does_not_break_wins_and_needs_no_level(broken: Callable[..., Report]) -> None:
+    report = broken(way("same", add_an_identity), Way("ours", ours, None, "portable"))
+    assert (report["winner"], level_of(report)) == ("ours", None)
+    assert runs_right(report["path"])
+    assert "right only at onnxruntime's optimisation level 'basic'" in outcome(report, "same")[1]
+    assert "use the output" in report["findings"][0]["hint"]
+
+
+def test_a_level_is_found_out_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime may have been mended since, or another one."""
+    monkeypatch.setattr(tournament, "ways", lambda _: [])
+    model = Model.from_text(faulty_runtime.RIGHT)
+    store_level(model, "none")
+    path = model.save(tmp_path / "in.onnx")
+    report = held(path, tmp_path / "out.onnx")
+    assert level_of(report) is None
+    assert "runtime-optimizer" not in {finding["code"] for finding in report["findings"]}
+    for given in (path, Model.load(path)):  # but not where there is no time to
+        assert level_of(held(given, tmp_path / "out.onnx", seconds=1e-3)) == "none"
+
+
+def test_the_answers_of_the_optimised_session_are_the_reference_where_another_runtime_sides_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the unoptimised kernels were at fault: the optimised answers are then what candidates are held against."""
+
+    def sides_with_the_optimised(
+        source: Path, batch: Arrays, names: tuple[str, ...]
+    ) -> Iterator[tuple[str, list[Array]]]:
+        yield "Abacus", [Session(source)(batch)[name] for name in names]
+
+    monkeypatch.setattr(optimizer, "opinions", sides_with_the_optimised)
+    path = faulty_runtime.save(tmp_path)
+    gate = Gate(path, Model.load(path).signature, None, 0)
+    assert gate.doubt is not None
+    assert (gate.doubt.level, gate.level) == ("all", None)
+    assert gate.judge(path)[1] == ""
+
+
+def test_a_model_that_loads_only_without_the_optimiser_is_optimised_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tournament, "ways", lambda _: [])
+    path = faulty_runtime.save(tmp_path, faulty_runtime.SCALE)
+    data = {"x": np.array([[1.0, 2.0]]), "w": np.array([[1.0, 2.0], [3.0, 4.0]])}
+    report = held(path, tmp_path / "out.onnx", data=data)
+    assert level_of(report) == "basic"
+    assert Session(report["path"])(data)["y"].tolist() == [[np.inf, np.inf]]

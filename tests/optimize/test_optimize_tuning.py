@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import faulty_runtime
 import sardonyx
 from sardonyx import machine
 from sardonyx.bench.ratio import Ratio
@@ -17,7 +18,7 @@ from sardonyx.model import Model
 from sardonyx.optimize import tournament
 from sardonyx.optimize.gate import Gate
 from sardonyx.optimize.tuning import Trial, best_of, changes_numbers, choices
-from sardonyx.run.session import DEFAULTS, SETTINGS_KEY, Session, Settings, options, store
+from sardonyx.run.session import DEFAULTS, SETTINGS_KEY, Session, Settings, options, store, store_level
 
 HEAD = '<ir_version: 8, opset_import: ["": 18]>'
 RELU = f"{HEAD} g (float[n,8] x) => (float[n,8] y) {{ y = Relu(x) }}"
@@ -115,3 +116,14 @@ def test_tune_reports_every_trial_and_stores_what_it_kept(tmp_path: Path, monkey
     kept = Model.load(report["path"]).ir.metadata_props.get(SETTINGS_KEY)
     assert (json.loads(kept)["settings"] if kept else {}) == report["settings"]
     assert report.verdict == ("optimized" if kept else "unchanged")
+
+
+@pytest.mark.heavy
+def test_settings_are_tried_at_the_level_that_the_model_says(tmp_path: Path) -> None:
+    """With all of onnxruntime's optimisations every setting would change this model's answers."""
+    path = faulty_runtime.save(tmp_path)
+    gate = Gate(path, Model.load(path).signature, None, 0)
+    assert changes_numbers(path, gate, DEFAULTS) != ""
+    model = Model.load(path)
+    store_level(model, "basic")
+    assert changes_numbers(model.save(tmp_path / "safe.onnx"), gate, DEFAULTS) == ""

@@ -12,6 +12,7 @@ import sardonyx
 import serving
 from sardonyx import files, registry
 from sardonyx.errors import BrokenModel, InputError, OutputError, RuntimeRefused, UsageError
+from sardonyx.golden import Case, Golden, save
 from sardonyx.model import Model
 from sardonyx.package import triton
 from sardonyx.report import Finding
@@ -84,14 +85,37 @@ def test_a_file_name_becomes_a_name_that_every_target_takes(tmp_path: Path, stem
     assert report["name"] == name
 
 
+def keep_golden(bundle: Path, *, off: float = 0.0) -> Path:
+    """A golden case of the bundle's model with the tolerance 1e-4, and an answer that is off by this much."""
+    inputs = {"x": np.ones((1, 4), np.float32)}
+    answer = Session(bundle / "model.onnx")(inputs)["y"] + np.float32(off)
+    save(Golden((Case(inputs, {"y": answer}),), ({"y": (1e-4, 0.0)},)), bundle / "golden.safetensors")
+    return bundle / "golden.safetensors"
+
+
+@pytest.mark.parametrize(("off", "verdict"), [(3e-5, "packaged"), (3e-3, "problems")])
+def test_golden_cases_are_replayed_where_the_model_lies_in_the_package(
+    tmp_path: Path, off: float, verdict: str
+) -> None:
+    bundle = tmp_path / "digits"
+    bundle.mkdir()
+    model = serving.save("tiny", bundle / "model.onnx")
+    (bundle / "bundle.json").write_text(json.dumps({"files": {"model.onnx": files.sha256(model)}}))
+    keep_golden(bundle, off=off)
+    report = sardonyx.package(bundle, tmp_path / "out", target="triton")
+    assert report.verdict == verdict
+    assert (tmp_path / "out").exists() == (verdict == "packaged")
+    assert [finding["code"] for finding in report["findings"]] == ["golden-case-broken"] * (verdict == "problems")
+
+
 def test_a_bundle_is_packaged_with_its_golden_cases_and_a_changed_one_is_refused(tmp_path: Path) -> None:
     bundle = tmp_path / "digits"
     bundle.mkdir()
     model = serving.save("tiny", bundle / "model.onnx")
-    (bundle / "golden.safetensors").write_bytes(b"kept as it is")
+    kept = keep_golden(bundle)
     (bundle / "bundle.json").write_text(json.dumps({"files": {"model.onnx": files.sha256(model)}}))
     assert sardonyx.package(bundle, tmp_path / "out", target="triton")["name"] == "digits"
-    assert (tmp_path / "out" / "digits" / "1" / "golden.safetensors").read_bytes() == b"kept as it is"
+    assert (tmp_path / "out" / "digits" / "1" / "golden.safetensors").read_bytes() == kept.read_bytes()
     serving.save("pair", model)
     with pytest.raises(BrokenModel, match="not the file that the bundle was made with"):
         sardonyx.package(bundle, tmp_path / "again", target="triton")

@@ -177,12 +177,12 @@ def test_what_the_image_installs_serves_the_model_and_is_found_healthy(context: 
     ) as server:
         try:
             with Client(f"http://127.0.0.1:{ours['8080']}") as client:
-                client.wait(60)
+                client.wait(serving.PATIENCE)
                 x = np.ones((2, 4), np.float32)
                 expected = Session(context.parent / "tiny.onnx")({"x": x})["y"]
                 np.testing.assert_array_equal(client.infer("tiny", {"x": x})["y"], expected)
             assert subprocess.run(json.loads(health), env={**os.environ, **path}).returncode == 0
         finally:
             server.terminate()
-        assert server.wait(30) == 0
+        assert server.wait() == 0
     assert subprocess.run(json.loads(health), env={**os.environ, **path}, stderr=subprocess.DEVNULL).returncode != 0

@@ -94,25 +94,25 @@ def test_ray_opens_the_application_and_its_schema_takes_the_configuration(folder
 def test_rays_own_command_serves_the_folder(folder: Path, tmp_path: Path) -> None:
     if not registry.installed("ray"):
         pytest.skip("ray is not installed; `make test` installs it")
-    with serving.bound_port() as port:
-        pass
+    port, *others = ray_serve.spare_ports(1 + len(ray_serve.PORTS))
+    own = dict(zip(ray_serve.PORTS, map(str, others), strict=True))
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["http_options"]["port"] = port
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     variables = {"PYTHONWARNINGS": "ignore", **dict(word.split("=") for word in ray.FLAGS.split())}
     assert ray_serve.SETTINGS.items() <= variables.items()
-    variables |= {"RAY_ADDRESS": "local"}  # and no cluster that another test has started
+    variables |= {"RAY_ADDRESS": "local", **own}  # and no cluster or proxy that another test has started
     said = tmp_path / "said"
     with said.open("w") as output, subprocess.Popen(
         [Path(sys.executable).with_name("serve"), "run", "config.yaml"],
         cwd=folder, env={**os.environ, **variables}, stdout=output, stderr=output,
     ) as server:  # fmt: skip
-        timer = threading.Timer(280, server.kill)  # so that a hang is a failure and not the end of the suite
+        timer = threading.Timer(600, server.kill)  # so that a hang is a failure and not the end of the suite
         timer.start()
         try:
             x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
             with Client(f"http://127.0.0.1:{port}") as client:
-                client.wait(180)
+                client.wait(500)
                 answer = client.infer("tiny", {"x": x})["y"]
             np.testing.assert_array_equal(answer, Session(tmp_path / "tiny.onnx")({"x": x})["y"])
         finally:

@@ -15,7 +15,7 @@ from sardonyx.model import Model
 from sardonyx.package import _prototext as prototext
 from sardonyx.package import triton
 from sardonyx.package._prototext import Word
-from sardonyx.run.session import Session
+from sardonyx.run.session import Session, store_level
 from sardonyx.serve.client import Client
 
 
@@ -165,3 +165,12 @@ def test_protobuf_text_is_read_as_it_was_written() -> None:
 def test_what_is_no_protobuf_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         prototext.loads(text)
+
+
+@pytest.mark.parametrize(("level", "number"), [("none", 2), ("basic", -1), ("extended", 1)])
+def test_the_level_that_a_model_says_is_in_the_configuration(tmp_path: Path, level: str, number: int) -> None:
+    model = Model.from_text(serving.HEAD + serving.TEXTS["tiny"])
+    store_level(model, level)
+    assert sardonyx.package(model, tmp_path / "out", target="triton").ok
+    found = prototext.loads((tmp_path / "out" / "model" / "config.pbtxt").read_text())
+    assert found["optimization"] == [{"graph": [{"level": [number]}]}]

@@ -7,22 +7,26 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
+from onnx.reference import ReferenceEvaluator
 
+import faulty_runtime
 import quantizing
 import real
 import sardonyx
-from sardonyx import registry
+from sardonyx import machine, registry
 from sardonyx.deadline import Deadline
 from sardonyx.errors import BadData, InputError, NotFound, SardonyxError, UsageError
 from sardonyx.model import Model
 from sardonyx.quantize import split
 from sardonyx.quantize.prepare import prepared
+from sardonyx.quantize.schemes import bf16
 from sardonyx.quantize.search import SCHEMES
 from sardonyx.quantize.subject import Subject, Variant
 from sardonyx.quantize.verb import quantize_model
 from sardonyx.report import Report
-from sardonyx.run.session import Session, Settings
+from sardonyx.run.session import Session, Settings, stored_level
 from sardonyx.samples import Batch
 
 IMAGES = {"x": quantizing.images(40)}
@@ -188,6 +192,29 @@ def test_every_scheme_gives_models_that_run_and_are_near_or_says_why_not(scheme:
         assert variant.scheme == scheme
 
 
+@pytest.mark.parametrize("scheme", ["static_u8s8", "dynamic"])
+def test_weights_are_spread_wider_with_vnni_and_near_by_exact_arithmetic_either_way(scheme: str) -> None:
+    """onnxruntime's integer kernels saturate or not as the CPU has it, so none of them is asked."""
+    model, rows = prepared(quantizing.perceptron(32, 2)), quantizing.rows(32, 32)
+    real, largest = _exact(model, rows), {}
+    for vnni in (False, True):
+        subject = Subject(model, [Batch(rows)], Settings(threads=1), vnni=vnni)
+        for variant in registry.load(SCHEMES, scheme).variants(subject):
+            found = _exact(variant.model, rows)
+            assert (real * found).sum() / np.linalg.norm(real) / np.linalg.norm(found) > 0.99, (variant.name, vnni)
+            weights = [onnx.numpy_helper.to_array(item) for item in variant.model.to_proto().graph.initializer]
+            integers = [item.astype(int) for item in weights if item.dtype == np.int8 and item.ndim == 2]
+            largest[vnni] = max(np.abs(item[::2] + item[1::2]).max() for item in integers)
+    assert largest[False] <= 128 < largest[True]
+
+
+def _exact(model: Model, rows: dict[str, np.ndarray]) -> np.ndarray:
+    """The output by floats where integers stand between casts, else by ONNX's own reference."""
+    if any(node.op_type == "MatMulInteger" for node in model.ir.graph):
+        return ReferenceEvaluator(model.to_proto()).run(None, rows)[0]
+    return Session(model, Settings(threads=1, optimize=False))(rows)["y"]
+
+
 @pytest.mark.parametrize("scheme", ["weight_int4", "weight_int8"])
 def test_weight_only_reaches_a_gemm(scheme: str) -> None:
     subject = Subject(prepared(quantizing.network(channels=32)), [], Settings(threads=1))
@@ -223,10 +250,35 @@ def test_dynamic_leaves_no_trace_of_its_tools(capfd: pytest.CaptureFixture[str])
 
 
 def test_bfloat16_is_a_valid_graph_even_where_no_cpu_runs_it() -> None:
+    model = prepared(quantizing.network())
+    narrow = bf16.narrowed(model, bf16.PRODUCTS)
+    assert [node.op_type for node in narrow.ir.graph].count("Cast") == 4
+    onnx.checker.check_model(narrow.to_proto(), full_check=True)
+    assert narrow.signature == model.signature
+
+
+@pytest.mark.parametrize("operator", bf16.PRODUCTS)
+def test_a_kernel_is_known_by_running_it(operator: str) -> None:
+    assert bf16.runs(operator, kind=ir.DataType.FLOAT)
+    assert not bf16.runs(operator, kind=ir.DataType.INT8)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "casts"), [((), None), (("MatMul",), None), (("Gemm",), 4), (("Gemm", "MatMul"), 4)]
+)
+@pytest.mark.parametrize("instructions", [True, False])
+def test_bfloat16_is_tried_where_onnxruntime_has_the_kernel_whatever_the_cpu_has(
+    monkeypatch: pytest.MonkeyPatch, kernels: tuple[str, ...], casts: int | None, instructions: bool
+) -> None:
+    monkeypatch.setattr(machine, "features", lambda: {"AMX BF16": instructions})
+    monkeypatch.setattr(bf16, "runs", lambda operator, _: operator in kernels)
     subject = Subject(prepared(quantizing.network()), [], Settings(threads=1))
-    (variant,) = registry.load(SCHEMES, "bf16").variants(subject)
-    onnx.checker.check_model(variant.model.to_proto(), full_check=True)
-    assert variant.model.signature == subject.model.signature
+    if casts is None:
+        assert bf16.refusal(subject) == "no bfloat16 kernel for Gemm in onnxruntime on this CPU"
+        return
+    assert bf16.refusal(subject) is None
+    (variant,) = bf16.variants(subject)
+    assert [node.op_type for node in variant.model.ir.graph].count("Cast") == casts
 
 
 def test_a_tool_that_breaks_the_model_is_a_scheme_that_failed_and_not_the_users_fault(
@@ -364,3 +416,17 @@ def test_outputs_that_cannot_be_told_apart_by_distance_do_no_harm(tmp_path: Path
     assert report.ok
     assert report.verdict in ("kept-float", "quantized")
     assert any(candidate["loss"] is not None for candidate in report["candidates"])
+
+
+def test_a_float_model_that_the_runtime_breaks_is_judged_by_its_right_answers(tmp_path: Path) -> None:
+    path = faulty_runtime.save(tmp_path, faulty_runtime.ROWS)
+    rows = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
+    report = quantized(path, tmp_path / "out.onnx", data={"x": rows}, scheme="static_u8u8")
+    (finding,) = [item for item in report["findings"] if item["code"] == "runtime-optimizer"]
+    assert "ORT_ENABLE_BASIC" in finding["hint"]
+    if report.verdict == "quantized":
+        exact, found = (
+            Session(file, Settings(optimize=False))({"x": rows})["y"] for file in (path, tmp_path / "out.onnx")
+        )
+        assert np.abs(exact - found).max() < 0.1 * np.abs(exact).max()
+        assert stored_level(Model.load(tmp_path / "out.onnx")) == "basic"

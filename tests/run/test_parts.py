@@ -10,6 +10,7 @@ import pytest
 
 import serving
 from sardonyx.errors import BadData
+from sardonyx.model import Model
 from sardonyx.run import parts
 from sardonyx.run.parts import Part, cut_files, open_inputs, rows_of
 from sardonyx.run.session import Session
@@ -47,6 +48,14 @@ def test_rows_that_change_each_other_are_run_at_once(tmp_path: Path, monkeypatch
     assert cut_files(session(tmp_path, "mixing"), [path]) == ([Part(0, str(path), 0, -1)], False)
 
 
+@pytest.mark.parametrize(("share", "cut"), [("0.0000002", True), ("0.0005", False)])
+def test_rounding_between_rows_does_not_keep_a_file_whole_and_anything_more_does(
+    tmp_path: Path, share: str, cut: bool
+) -> None:
+    model = Session(Model.from_text(serving.HEAD + serving.mixing_by(share)))
+    assert cut_files(model, [saved(tmp_path / "x.npz", x=rows(10, 2) + 3)])[1] is cut
+
+
 def test_one_file_that_mixes_leaves_all_of_them_whole(tmp_path: Path) -> None:
     files = [saved(tmp_path / f"{count}.npz", x=rows(count, 2)) for count in (1, 9)]
     found, cut = cut_files(session(tmp_path, "mixing"), files)
@@ -62,8 +71,6 @@ def test_a_model_of_fixed_size_gets_parts_of_that_size(tmp_path: Path) -> None:
 
 
 def test_examples_that_a_fixed_size_does_not_divide_are_named(tmp_path: Path) -> None:
-    from sardonyx.model import Model
-
     model = Session(Model.from_text(serving.HEAD + "(float[2,2] x) => (float[2,2] y) { y = Relu(x) }"))
     with pytest.raises(BadData, match="holds 3 examples, and the model takes 2 at a time"):
         cut_files(model, [saved(tmp_path / "x.npz", x=rows(3, 2))])

@@ -52,7 +52,6 @@ def scored(*calls: dict[str, Path]) -> list[dict[str, Any]]:
         [sys.executable, "-W", "ignore", "-c", SCRIPT, words],
         capture_output=True,
         text=True,
-        timeout=240,
         env=environment(),
     )
     assert done.returncode == 0, done.stderr
@@ -65,6 +64,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_files_scored_on_ray_have_the_answers_of_one_machine(tmp_path: Path) -> None:
     if not registry.installed("ray"):
         pytest.skip("ray is not installed; `make test` installs it")

@@ -138,7 +138,7 @@ def test_a_file_that_exists_comes_before_a_literal(tmp_path: Path, monkeypatch: 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("[1, 2, 3]")
-    assert "a.txt is neither a .npy" in refused(ONE, {"x": tmp_path / "a.txt"})
+    assert "a.txt is neither a .npz" in refused(ONE, {"x": tmp_path / "a.txt"})
     assert "is a folder" in refused(ONE, {"x": tmp_path})
     np.savez(tmp_path / "none.npz")
     assert "holds no array" in refused(ONE, {"x": tmp_path / "none.npz"})
@@ -156,6 +156,35 @@ def test_data_of_one_nameless_array_is_the_only_input(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 3)))
     assert given(ONE, {}, data=tmp_path / "x.npy").arrays["x"].shape == (2, 3)
     assert "arr_0: the model has no such input" in refused(VOICE, {}, data=tmp_path / "x.npy")
+
+
+def test_a_table_gives_inputs_by_column_and_says_which(tmp_path: Path) -> None:
+    signature = Signature.parse(["age=float32[batch,1]", "city=string[batch,1]", "rate=int64[]"])
+    (tmp_path / "rows.csv").write_text("city,label,age\nOslo,1,0.5\nRome,0,1.5\n")
+    inputs = given(signature, {"rate": 3}, data=tmp_path / "rows.csv")
+    assert inputs.arrays["age"].tolist() == [[0.5], [1.5]]
+    assert inputs.arrays["city"].tolist() == [["Oslo"], ["Rome"]]
+    assert inputs.origins["city"] == f"{tmp_path / 'rows.csv'}: column city"
+    assert inputs.generated == ()
+    assert given(signature, {}, data=tmp_path / "rows.csv").generated == ("rate",)
+
+
+def test_a_table_may_be_one_input(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b,c,label\n1,2,3,0\n4,5,6,1\n")
+    inputs = given(ONE, {"x": str(tmp_path / "rows.csv")})
+    assert inputs.arrays["x"].tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert inputs.origins["x"].endswith("columns a, b, c")
+    (tmp_path / "few.csv").write_text("a,b\n1,2\n")
+    assert "takes 3 columns of numbers, and there are 2: a, b" in refused(ONE, {"x": tmp_path / "few.csv"})
+
+
+def test_data_may_be_a_dict_and_its_labels_may_have_any_name() -> None:
+    arrays = {"x": np.zeros((2, 3)), "y": np.zeros(2)}
+    assert given(ONE, {}, data=arrays, label="y").arrays["x"].shape == (2, 3)
+    with pytest.raises(BadData) as caught:
+        prepare(ONE, {}, data=arrays)
+    assert "y: the model has no such input" in caught.value.message
+    assert "--label y" in caught.value.hint
 
 
 def test_data_that_is_not_one_file_is_refused(tmp_path: Path) -> None:

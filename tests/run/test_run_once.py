@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import sardonyx
+from bundling import by_hand
 from sardonyx import cli
-from sardonyx.errors import OutputError, RuntimeRefused, UsageError
+from sardonyx.errors import BrokenModel, InputError, OutputError, RuntimeRefused, UsageError
 from sardonyx.model import Model
 
 Command = Callable[..., tuple[int, str, str]]
@@ -57,6 +58,28 @@ def test_a_model_in_memory_runs_too() -> None:
     assert sardonyx.run(Model.from_text(SOFT), {"sr": 1}).artifacts["outputs"]["y"].shape == (1, 3)
 
 
+def test_a_bundle_stands_for_its_model(tmp_path: Path, command: Command) -> None:
+    by_hand(tmp_path / "bundle", Model.from_text(SOFT))
+    assert sardonyx.run(tmp_path / "bundle", {"sr": 1}).artifacts["outputs"]["y"].shape == (1, 3)
+    code, stdout, _ = command("bundle", "--input", "sr=1", "--json")
+    assert (code, json.loads(stdout)["verdict"]) == (0, "ok")
+    (tmp_path / "bundle" / "model.onnx").write_bytes(b"another model")
+    with pytest.raises(BrokenModel, match="not the file that the bundle was made with"):
+        sardonyx.run(tmp_path / "bundle")
+    (tmp_path / "bundle" / "bundle.json").write_text("{}")
+    with pytest.raises(InputError, match="not the record of a bundle"):
+        sardonyx.run(tmp_path / "bundle")
+
+
+def test_a_table_goes_in_and_a_label_needs_data(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b,c,y\n0,0,0,1\n")
+    report = sardonyx.run(model, {"sr": 5}, data=tmp_path / "rows.csv", label="y")
+    assert report["inputs"][0]["origin"] == f"{tmp_path / 'rows.csv'}: columns a, b, c"
+    assert np.allclose(report.artifacts["outputs"]["a/soft:0"], 1 / 3)
+    with pytest.raises(UsageError, match="there is no data"):
+        sardonyx.run(model, label="y")
+
+
 def test_a_model_without_inputs_runs() -> None:
     text = (
         """<ir_version: 8, opset_import: ["" : 17]> g () => (float[2] y) { y = Constant<value = float[2] {1, 2}>() }"""
@@ -92,7 +115,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_run(model: Path, t
 
 def test_values_that_are_not_finite_are_a_warning(model: Path) -> None:
     report = sardonyx.run(model, {"x": np.full((1, 3), np.nan), "sr": 1})
-    assert report.findings is not None
     (finding,) = report.findings
     assert (finding.code, finding.where) == ("not-finite", "output a/soft:0")
     assert report.ok
@@ -104,7 +126,6 @@ def test_outputs_that_do_not_fit_an_npz_are_a_warning(tmp_path: Path) -> None:
     built = Model.from_text(text)
     built.ir.graph.outputs[1].name = "y/0"
     report = sardonyx.run(built, output=tmp_path / "out.npz")
-    assert report.findings is not None
     assert [finding.code for finding in report.findings] == ["not-written"]
 
 

@@ -7,11 +7,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+import faulty_runtime
+import sardonyx
 from sardonyx import machine
-from sardonyx.errors import BadData, RuntimeRefused, UsageError
+from sardonyx.errors import BadData, BrokenModel, RuntimeRefused, UsageError
 from sardonyx.model import Model
 from sardonyx.run import session as sessions
-from sardonyx.run.session import Session, Settings, options, plain
+from sardonyx.run.session import LEVEL_KEY, Session, Settings, options, plain, store_level, stored_level
 
 ADD = """<ir_version: 8, opset_import: ["" : 17]>
 add (float[batch,2] x) => (float[batch,2] y, float[batch,2] z) <float[2] w = {1, 2}> { y = Add(x, w)  z = Mul(x, w) }"""
@@ -144,3 +146,35 @@ def test_telemetry_is_off_before_onnxruntime_is_imported(module: str) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.split() == ["1"]
+
+
+LEVELS_RIGHT = {"none": True, "basic": True, "extended": False, "all": False}
+
+
+@pytest.mark.parametrize("level", LEVELS_RIGHT)
+def test_a_model_says_how_far_onnxruntime_may_change_its_graph(tmp_path: Path, level: str) -> None:
+    model = Model.from_text(faulty_runtime.VECTOR)
+    store_level(model, level)
+    path = model.save(tmp_path / "m.onnx")
+    assert stored_level(Model.load(path)) == (None if level == "all" else level)
+    for found in (Session(path)(faulty_runtime.INPUTS), sardonyx.run(path, faulty_runtime.INPUTS).artifacts["outputs"]):
+        assert (found["y"].tolist() == faulty_runtime.ANSWER) is LEVELS_RIGHT[level]
+
+
+def test_a_level_that_is_asked_for_comes_before_that_of_the_model() -> None:
+    model = Model.from_text(faulty_runtime.VECTOR)
+    store_level(model, "basic")
+    assert Session(model, Settings(level="all"))(faulty_runtime.INPUTS)["y"].tolist() != faulty_runtime.ANSWER
+    assert (
+        Session(model, Settings(optimize=False, level="all"))(faulty_runtime.INPUTS)["y"].tolist()
+        == faulty_runtime.ANSWER
+    )
+
+
+def test_a_level_that_does_not_exist_is_named() -> None:
+    with pytest.raises(UsageError, match="no level 'most'"):
+        Settings(level="most")
+    model = Model.from_text(ADD)
+    model.ir.metadata_props[LEVEL_KEY] = "most"
+    with pytest.raises(BrokenModel, match=LEVEL_KEY):
+        Session(model)

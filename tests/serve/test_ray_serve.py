@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,16 +22,18 @@ import serving
 from sardonyx import registry
 from sardonyx.errors import OutputError, SardonyxError, UsageError
 from sardonyx.run.session import Session
+from sardonyx.serve import ray_serve
 from sardonyx.serve.client import Client
+from sardonyx.serve.server import bound
 
 
 @pytest.mark.heavy
+@pytest.mark.rest
 def test_a_model_on_ray_answers_as_the_model_does_until_it_is_told_to_stop(tmp_path: Path) -> None:
     if not registry.installed("ray"):
         pytest.skip("ray is not installed; `make test` installs it")
     path = serving.save("tiny", tmp_path / "tiny.onnx")
-    with serving.bound_port() as port:
-        pass
+    (port,) = ray_serve.spare_ports(1)
     words = ["serve", str(path), "--engine", "ray", "--port", str(port), "--threads", "1", "--token", "secret"]
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     with subprocess.Popen(
@@ -40,7 +43,7 @@ def test_a_model_on_ray_answers_as_the_model_does_until_it_is_told_to_stop(tmp_p
         stderr=subprocess.PIPE,
         text=True,
     ) as server:
-        timer = threading.Timer(280, server.kill)  # so that a hang is a failure and not the end of the suite
+        timer = threading.Timer(600, server.kill)  # so that a hang is a failure and not the end of the suite
         timer.start()
         try:
             assert server.stderr is not None
@@ -70,7 +73,7 @@ def _ask(port: int, path: Path) -> None:
     x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
     expected = Session(path)({"x": x})["y"]
     with Client(f"http://127.0.0.1:{port}", token="secret") as client:
-        client.wait(60)
+        client.wait(serving.PATIENCE)
         assert client.live()
         assert client.metadata("tiny")["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
         for _ in range(20):
@@ -116,3 +119,12 @@ def test_a_model_that_does_not_load_is_refused_before_ray_starts(tmp_path: Path)
     with pytest.raises(SardonyxError):
         sardonyx.serve(tmp_path / "text.onnx", engine="ray", port=0)
     assert "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
+
+
+def test_two_servers_on_one_machine_take_ports_of_their_own() -> None:
+    ports = ray_serve.spare_ports(20)
+    assert len(set(ports)) == 20
+    with contextlib.ExitStack() as stack:
+        for port in ports:  # all can be had, and are not given again while somebody has them
+            stack.enter_context(contextlib.closing(bound("0.0.0.0", port)))
+        assert not set(ports) & set(ray_serve.spare_ports(20))

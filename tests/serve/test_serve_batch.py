@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,12 +17,12 @@ import pytest
 import serving
 from sardonyx.errors import UsageError
 from sardonyx.model import Model as OnnxModel
-from sardonyx.serve import engine
+from sardonyx.serve import batch, engine
 from sardonyx.serve.batch import Answer, Batcher, Work
 from sardonyx.serve.engine import Served
 from sardonyx.serve.join import Join
 from sardonyx.serve.options import Batching, Options
-from sardonyx.serve.policy import Policy, choose, measure
+from sardonyx.serve.policy import Policy, choose, measure, why_not_batched
 from sardonyx.serve.refusal import Refusal
 from sardonyx.serve.repository import Entry
 from sardonyx.serve.server import run_loop
@@ -74,6 +76,43 @@ class Desk:
     async def until(self, count: int) -> None:
         while len(self.answers) < count:
             await asyncio.sleep(0.001)
+
+
+class Clock:
+    """The time of one desk's batcher, which passes when the test says so. The batcher takes it for its event loop, too."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.now, self.timers = 0.0, []
+        self.loop = desk.batcher._loop
+        desk.batcher._loop = self  # type: ignore[assignment]
+
+    def perf_counter_ns(self) -> int:
+        return int(self.now * 1e9)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> asyncio.Handle:
+        handle = asyncio.Handle(call, (), self.loop)
+        self.timers.append((self.now + seconds, handle))
+        return handle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loop, name)
+
+    async def passes(self, seconds: float) -> None:
+        """So many seconds later; the timers that are due then have been called, and the loop has turned."""
+        self.now += seconds
+        due = [handle for moment, handle in self.timers if moment <= self.now]
+        self.timers = [(moment, handle) for moment, handle in self.timers if moment > self.now]
+        for handle in due:
+            if not handle.cancelled():
+                handle._run()
+        await asyncio.sleep(0.01)
+
+
+@contextmanager
+def by_hand(desk: Desk) -> Iterator[Clock]:
+    clock = Clock(desk)
+    with mock.patch.object(batch, "time", clock):
+        yield clock
 
 
 def on_a_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -168,7 +207,7 @@ async def test_nothing_lies_ready_behind_a_run_that_is_larger_than_was_measured(
     await asyncio.sleep(0.01)
     for number in (1, 2):
         desk.send(number, timeout=0.02)
-    await asyncio.sleep(0.2)
+    await desk.until(2)
     assert {number: type(answer) for number, answer in desk.answers.items()} == {1: Refusal, 2: Refusal}
     desk.model.held.set()
     await desk.until(3)
@@ -274,53 +313,60 @@ async def test_the_late_are_told_while_the_model_is_still_busy_and_the_gone_neve
 @on_a_loop
 async def test_with_a_delay_a_batch_waits_for_company_but_not_when_it_is_full() -> None:
     desk = Desk(most=2, delay_seconds=0.05)
-    desk.send(0)
-    await asyncio.sleep(0.01)
-    assert desk.model.runs == []
-    desk.send(1)
-    await desk.until(2)
-    assert desk.model.runs == [[0, 1]]
-    desk.send(2)
-    await desk.until(3)
-    assert desk.model.runs == [[0, 1], [2]]
-    await desk.batcher.close()
+    with by_hand(desk) as clock:
+        desk.send(0)
+        await clock.passes(0.04)
+        assert desk.model.runs == []
+        desk.send(1)
+        await desk.until(2)
+        assert desk.model.runs == [[0, 1]]
+        desk.send(2)
+        await clock.passes(0.06)
+        await desk.until(3)
+        assert desk.model.runs == [[0, 1], [2]]
+        await desk.batcher.close()
 
 
 @on_a_loop
 async def test_after_a_batch_the_first_to_come_back_waits_a_moment_for_the_others_and_a_lone_one_never() -> None:
     desk = Desk(patience=0.05)
-    for number in (0, 1):
-        desk.send(number)
-    await desk.until(2)
-    desk.send(2)
-    await asyncio.sleep(0.005)
-    assert desk.model.runs == [[0, 1]]
-    desk.send(3)
-    await desk.until(4)
-    assert desk.model.runs == [[0, 1], [2, 3]]
-    desk.send(4)
-    await desk.until(5)
-    desk.send(5)
-    await asyncio.sleep(0.01)
-    assert desk.model.runs[2:] == [[4], [5]]
-    await desk.batcher.close()
+    with by_hand(desk) as clock:
+        for number in (0, 1):
+            desk.send(number)
+        await desk.until(2)
+        desk.send(2)
+        await clock.passes(0.04)
+        assert desk.model.runs == [[0, 1]]
+        desk.send(3)
+        await desk.until(4)
+        assert desk.model.runs == [[0, 1], [2, 3]]
+        desk.send(4)
+        await clock.passes(0.04)
+        assert len(desk.model.runs) == 2
+        await clock.passes(0.02)
+        await desk.until(5)
+        desk.send(5)
+        await desk.until(6)
+        assert desk.model.runs[2:] == [[4], [5]]
+        await desk.batcher.close()
 
 
 @on_a_loop
 async def test_a_batch_waits_on_while_others_keep_coming_back() -> None:
     desk = Desk(patience=0.4)
-    for number in range(4):
-        desk.send(number)
-    await desk.until(4)
-    for number in (4, 5, 6):  # the last comes when one moment since the first is over
+    with by_hand(desk) as clock:
+        for number in range(4):
+            desk.send(number)
+        await desk.until(4)
+        for number in (4, 5, 6):  # the last comes when one moment since the first is over
+            assert desk.model.runs == [[0, 1, 2, 3]]
+            desk.send(number)
+            await clock.passes(0.25)
         assert desk.model.runs == [[0, 1, 2, 3]]
-        desk.send(number)
-        await asyncio.sleep(0.25)
-    assert desk.model.runs == [[0, 1, 2, 3]]
-    desk.send(7)
-    await desk.until(8)
-    assert desk.model.runs[1:] == [[4, 5, 6, 7]]
-    await desk.batcher.close()
+        desk.send(7)
+        await desk.until(8)
+        assert desk.model.runs[1:] == [[4, 5, 6, 7]]
+        await desk.batcher.close()
 
 
 @on_a_loop
@@ -381,6 +427,16 @@ def test_rows_that_change_each_other_are_never_put_together(tmp_path: Path) -> N
 
 def test_a_fixed_first_dimension_cannot_be_batched(tmp_path: Path) -> None:
     assert "no dynamic first dimension" in served("fixed", tmp_path).policy.reason
+
+
+@pytest.mark.parametrize(("share", "may"), [("0.0000002", True), ("0.0005", False)])
+def test_rounding_between_requests_is_no_reason_not_to_batch_and_anything_more_is(
+    tmp_path: Path, share: str, may: bool
+) -> None:
+    path = OnnxModel.from_text(serving.HEAD + serving.mixing_by(share)).save(tmp_path / "m.onnx")
+    found = Served(Entry("m", "1", path), Options(path, threads=1))
+    why = why_not_batched(found.run, found.signature, found.terms)
+    assert why == ("" if may else "output y of a request changes with the requests beside it")
 
 
 def test_a_batchable_model_is_measured_and_can_be_told(tmp_path: Path) -> None:

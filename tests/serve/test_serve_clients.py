@@ -154,7 +154,7 @@ def test_a_grpc_stream_answers_in_order_and_goes_on_after_an_error(server: Runni
         client.async_stream_infer("tiny", [given("grpc", "x", X, "FP32")])
         client.async_stream_infer("tiny", [given("grpc", "x", X[:, :2], "FP32")])
         client.async_stream_infer("tiny", [given("grpc", "x", X * 2, "FP32")])
-        first, wrong, last = (answers.get(timeout=20) for _ in range(3))
+        first, wrong, last = (answers.get(timeout=serving.PATIENCE) for _ in range(3))
         client.stop_stream()
     np.testing.assert_allclose(first.as_numpy("y"), Y)
     assert "input x" in str(wrong)

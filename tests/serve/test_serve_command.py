@@ -7,7 +7,6 @@ import json
 import re
 import ssl
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +58,11 @@ def test_it_says_what_and_where_answers_and_ends_well_on_sigterm(model: Path) ->
 
 @pytest.mark.heavy
 def test_a_request_under_way_is_answered_before_the_end(model: Path) -> None:
-    with command(model, "--max-delay-ms", "1500", "--max-batch", "8") as server:
+    with command(model, "--max-delay-ms", "3000", "--max-batch", "8") as server:
         answers: list[object] = []
         thread = threading.Thread(target=lambda: answers.append(server.predict()))
         thread.start()
-        time.sleep(0.4)
+        serving.until(lambda: answers or server.waiting())
         code, answer = server.stop()
         thread.join()
     assert answers == [{"y": [[70.0, 80.0, 90.0]]}]
@@ -77,7 +76,9 @@ def test_tls_is_spoken_with_the_given_certificate(model: Path, tmp_path: Path) -
     key.write_text(KEY)
     with serving.running(model, tls_cert=cert, tls_key=key) as server:
         context = ssl.create_default_context(cadata=CERTIFICATE)
-        connection = http.client.HTTPSConnection("localhost", server.server.ports["http"], timeout=20, context=context)
+        connection = http.client.HTTPSConnection(
+            "localhost", server.server.ports["http"], timeout=serving.PATIENCE, context=context
+        )
         for _ in range(2):
             connection.request("POST", "/predict", "[1, 2, 3, 4]")
             assert json.loads(connection.getresponse().read()) == {"y": [[70.0, 80.0, 90.0]]}
@@ -126,7 +127,7 @@ def test_unloading_gives_the_memory_back(tmp_path: Path) -> None:
         place = re.search(r"control on http://127.0.0.1:(\d+)", "".join(server.lines))
         assert place is not None
         before = resident(server.process.pid)
-        connection = http.client.HTTPConnection("127.0.0.1", int(place[1]), timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", int(place[1]), timeout=serving.PATIENCE)
         connection.request("POST", "/v2/repository/models/large/unload", "{}", {"X-API-Key": "key"})
         assert connection.getresponse().status == 200
         connection.close()

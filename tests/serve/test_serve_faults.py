@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import socket
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 import serving
 from sardonyx.serve.messages import MESSAGES, PACKAGE
 from sardonyx.serve.options import Batching, Limits
-from serving import Answer, Running, tensor
+from serving import Answer, Running, tensor, until
 from soak import amount
 
 X = np.array([[1, 2, 3, 4]], np.float32)
@@ -104,7 +103,7 @@ def test_random_requests_never_meet_a_fault_and_leave_nothing_behind(server: Run
     assert {status for status in seen if status >= 500} == set()
     assert {200, 400} <= set(seen)
     assert server.post("/v2/models/tiny/infer", json.loads(BODY)).json["outputs"][0]["data"] == [70, 80, 90]
-    _until(lambda: not any(listener.connections for listener in server.server._listeners))
+    until(lambda: not any(listener.connections for listener in server.server._listeners))
     assert all(served.waiting == 0 for served in server.server.models.all())
 
 
@@ -130,7 +129,7 @@ def test_random_messages_over_grpc_never_meet_a_fault(server: Running) -> None:
 
             async def one(data: bytes) -> grpc.StatusCode:
                 async with gate:
-                    return await once(data, timeout=20).code()
+                    return await once(data, timeout=serving.PATIENCE).code()
 
             found = Counter(await asyncio.gather(*map(one, requests)))
             stream = channel.stream_stream(f"/{PACKAGE}.GRPCInferenceService/ModelStreamInfer")
@@ -154,7 +153,7 @@ def test_half_open_and_silent_clients_do_not_hold_up_the_others(server: Running)
     assert server.post("/v2/models/tiny/infer", json.loads(BODY)).status == 200
     for client in silent:
         client.close()
-    _until(lambda: not any(listener.connections for listener in server.server._listeners))
+    until(lambda: not any(listener.connections for listener in server.server._listeners))
 
 
 def test_a_client_that_does_not_read_is_cut_off(models: Path) -> None:
@@ -171,22 +170,22 @@ def test_a_client_that_does_not_read_is_cut_off(models: Path) -> None:
         with socket.create_connection(("127.0.0.1", server.server.ports["http"])) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.sendall(head + first + many.tobytes())
-            _until(lambda: server.server._listeners[0].connections)
-            _until(lambda: not server.server._listeners[0].connections)
+            until(lambda: not server.server._listeners[0].connections)
 
 
 def test_more_connections_than_allowed_are_told_so(models: Path) -> None:
     with serving.running(models, limits=Limits(connections=2)) as server:
         port = server.server.ports["http"]
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
-        _until(lambda: len(server.server._listeners[0].connections) == 2)
+        until(lambda: len(server.server._listeners[0].connections) == 2)
         assert Answer.of(server.raw(b"")).status == 503
         for client in held:
             client.close()
 
 
 def test_at_twice_the_capacity_every_request_is_answered_or_refused(models: Path) -> None:
-    with serving.running(models, batching=Batching(queue=4, delay_seconds=0.02, most=2)) as server:
+    # A batch is never full, so that the four places of the queue stay taken while forty requests come.
+    with serving.running(models, batching=Batching(queue=4, delay_seconds=0.25, most=8)) as server:
 
         async def send() -> list[int]:
             found = await asyncio.gather(*(statuses_kept(server.server.ports["http"]) for _ in range(40)))
@@ -209,10 +208,3 @@ async def statuses_kept(port: int) -> list[int]:
     writer.close()
     await writer.wait_closed()
     return found
-
-
-def _until(true: object) -> None:
-    end = time.monotonic() + 20
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.005)

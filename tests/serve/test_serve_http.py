@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 import serving
 from sardonyx.serve.options import Batching, Limits
-from serving import Answer, Running, tensor
+from serving import Answer, Running, tensor, until
 
 X = np.array([[1, 2, 3, 4]], np.float32)
 Y = [70.0, 80.0, 90.0]
@@ -313,35 +312,39 @@ def test_too_slow_is_refused_and_idle_is_closed(models: Path) -> None:
         assert server.raw(b"") == b""
 
 
-def test_a_full_queue_is_429_and_a_late_request_504(models: Path) -> None:
-    batching = Batching(queue=1, delay_seconds=0.5, timeout_seconds=0.1)
-    with serving.running(models, batching=batching) as server:
-        body = json.dumps(good()).encode()
-        request = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-        with socket.create_connection(("127.0.0.1", server.server.ports["http"])) as waiting:
-            waiting.sendall(request)
-            _until(lambda: server.server.models.find("tiny").waiting == 1)
-            refused = server.post(INFER, good())
-            assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-            late = Answer.of(waiting.recv(1000))
-            assert (late.status, late.json["error"]) == (504, "the request waited longer than its timeout")
+# A batch waits for company, and a client for its turn, longer than any test lasts.
+ENDLESS = 3600.0
+
+
+def sent(server: Running, client: socket.socket) -> None:
+    """Sends a request that lies in the queue when this returns."""
+    body = json.dumps(good()).encode()
+    client.sendall(f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    until(lambda: server.server.models.find("tiny").waiting == 1)
+
+
+def test_a_full_queue_is_429(models: Path) -> None:
+    batching = Batching(queue=1, delay_seconds=ENDLESS, timeout_seconds=ENDLESS)
+    with (
+        serving.running(models, batching=batching) as server,
+        socket.create_connection(("127.0.0.1", server.server.ports["http"])) as waiting,
+    ):
+        sent(server, waiting)
+        refused = server.post(INFER, good())
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+
+
+def test_a_late_request_is_504(models: Path) -> None:
+    with serving.running(models, batching=Batching(delay_seconds=ENDLESS, timeout_seconds=0.1)) as server:
+        late = server.post(INFER, good())
+        assert (late.status, late.json["error"]) == (504, "the request waited longer than its timeout")
 
 
 def test_work_of_a_client_that_has_gone_is_dropped(models: Path) -> None:
-    batching = Batching(delay_seconds=0.3)
+    batching = Batching(delay_seconds=ENDLESS, timeout_seconds=ENDLESS)
     with serving.running(models, batching=batching) as server:
-        body = json.dumps(good()).encode()
-        request = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
         tiny = server.server.models.find("tiny")
         with socket.create_connection(("127.0.0.1", server.server.ports["http"])) as client:
-            client.sendall(request)
-            _until(lambda: tiny.waiting == 1)
-        _until(lambda: tiny.waiting == 0)
+            sent(server, client)
+        until(lambda: tiny.waiting == 0)
         assert tiny.statistics.runs == 0
-
-
-def _until(true: Any) -> None:
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.005)

@@ -27,7 +27,7 @@ Y = (X @ np.arange(1, 13, dtype=np.float32).reshape(4, 3)).tolist()
 
 def calls(server: Running, *token: str) -> Any:
     words = [sys.executable, CALLS, server.http, server.grpc, *token]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -49,6 +49,7 @@ def test_every_call_comes_back_right(server: Running) -> None:
     assert "the model takes" in details
 
 
+@pytest.mark.rest
 def test_a_token_in_the_headers_opens_the_server(models: Path) -> None:
     with serving.running(models, grpc_port=0, tokens=("sesame",)) as server:
         shut, opened = calls(server, "wrong"), calls(server, "sesame")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import serving
+from browsing import PATIENCE
 from sardonyx.model import Model
 from serving import Running
 
@@ -37,6 +38,7 @@ def page(trying: Running) -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.goto(f"http://{trying.http}/")
@@ -61,13 +63,14 @@ def test_what_the_server_refuses_is_said(trying: Running) -> None:
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         page.goto(f"http://{trying.http}/")
         page.wait_for_selector("#inputs textarea")
         page.select_option("#model", "tiny")
         page.wait_for_selector("#input-x")
         page.fill("#input-x", "[[1, 2]]")
         page.click("button")
-        playwright.expect(page.locator("#status")).to_contain_text("the model takes")
+        playwright.expect(page.locator("#status")).to_contain_text("the model takes", timeout=PATIENCE)
         browser.close()
 
 
@@ -79,7 +82,7 @@ def test_a_picture_is_uploaded_and_read_as_the_model_wants_it(page: Any, tmp_pat
     page.select_option("#model", "colours")
     page.wait_for_selector("#input-image")
     page.set_input_files("input[type=file]", tmp_path / "red.png")
-    playwright.expect(page.locator("#input-image")).to_have_value(re.compile("^the picture"))
+    playwright.expect(page.locator("#input-image")).to_have_value(re.compile("^the picture"), timeout=PATIENCE)
     page.click("button")
     page.wait_for_selector("#answer:not([hidden])")
     found = page.evaluate("JSON.parse(document.getElementById('answer').textContent).mean[0].flat(2)")

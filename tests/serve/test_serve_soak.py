@@ -11,6 +11,7 @@ import signal
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,12 +22,17 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
+from serving import PATIENCE, until
 from serving_command import Command, children, command, resident
 from soak import LONG, amount
 
 pytestmark = [pytest.mark.heavy, pytest.mark.soak]
 WIDTH = 1024
-QUEUE, CONNECTIONS = 16, 64
+# Requests that wait, and with those of the run under way and of the one that lies ready all that the server holds.
+QUEUE = 16
+PLACES = QUEUE + 2
+# How often memory is looked at.
+SAMPLES = 40
 
 
 def save(path: Path, factor: float, layers: int = 0) -> Path:
@@ -56,12 +62,15 @@ def binary(name: str, values: np.ndarray[Any, Any]) -> bytes:
 
 @dataclass
 class Seen:
-    """What came back: how often each status, the seconds of the accepted, and answers that were wrong."""
+    """What came back: how often each status, how many answers each accepted request waited for, and what was wrong."""
 
-    statuses: dict[int, int] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
+    statuses: Counter[int] = field(default_factory=Counter)
+    before: list[int] = field(default_factory=list)
     wrong: int = 0
     sent: int = 0
+
+    def enough(self, count: int) -> bool:
+        return min(self.statuses[200], self.statuses[429]) >= count
 
 
 class Caller:
@@ -76,73 +85,59 @@ class Caller:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
 
     async def ask(self, seen: Seen) -> None:
-        started = time.perf_counter()
+        answered = seen.statuses[200]
         seen.sent += 1
         self.writer.write(self.request)
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
         body = await self.reader.readexactly(int(head.split("content-length: ")[1].split()[0]))
         status = int(head.split()[1])
-        seen.statuses[status] = seen.statuses.get(status, 0) + 1
         if status == 200:
-            seen.seconds.append(time.perf_counter() - started)
+            seen.before.append(seen.statuses[200] - answered)
             seen.wrong += not np.array_equal(np.frombuffer(body[-4 * WIDTH :], np.float32), 2 * self.values[0])
+        seen.statuses[status] += 1
 
 
-async def overload(port: int, pid: int, seconds: float) -> tuple[Seen, list[int]]:
-    """Requests at twice the rate that the server answers: what came back, and the server's memory."""
-    callers = [Caller(port, number) for number in range(CONNECTIONS)]
+async def overload(port: int, pid: int, count: int) -> tuple[Seen, list[int]]:
+    """Twice as many callers as the server has places, each of whom asks again at once: what came back, and the server's memory.
+
+    It goes on until so many requests were answered and so many refused, however long this takes here.
+    """
+    callers = [Caller(port, number) for number in range(2 * PLACES)]
     await asyncio.gather(*(caller.open() for caller in callers))
-    calm = Seen()
-    started = time.perf_counter()
-    while time.perf_counter() < started + 1:
-        await callers[0].ask(calm)
-    once = statistics.median(calm.seconds)
-    seen, memory, free = Seen(), [], list(callers)
+    seen, memory = Seen(), []
 
-    async def ask(caller: Caller) -> None:
-        await caller.ask(seen)
-        free.append(caller)
+    async def insist(caller: Caller) -> None:
+        while not seen.enough(count):
+            await caller.ask(seen)
+            await asyncio.sleep(0.002)
+            if seen.statuses[200] >= len(memory) * count / SAMPLES:
+                memory.append(resident(pid))
 
-    tasks: set[asyncio.Task[None]] = set()
-    started, due, sampled = time.perf_counter(), 0.0, 0.0
-    while (now := time.perf_counter() - started) < seconds:
-        while due <= now and free:
-            task = asyncio.ensure_future(ask(free.pop(0)))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-            due += once / 2
-        due = max(due, now - 1)  # what could not be sent for want of a connection is not made up for later
-        if now >= sampled:
-            memory.append(resident(pid))
-            sampled += seconds / 40
-        await asyncio.sleep(max(0.0005, due - (time.perf_counter() - started)))
-    await asyncio.gather(*tasks)
+    await asyncio.gather(*map(insist, callers))
     for caller in callers:
         caller.writer.close()
     return seen, memory
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.rest
+@pytest.mark.timeout(3600 if LONG else 900)
 def test_at_twice_the_capacity_memory_stays_and_everyone_is_answered_or_refused(tmp_path: Path) -> None:
     save(tmp_path / "model" / "1" / "model.onnx", 2.0, layers=60)
     with command(tmp_path, "--queue", str(QUEUE), "--max-batch", "1", "--threads", "1") as server:
-        seconds = amount(10, 600)
-        seen, memory = asyncio.run(overload(server.port, server.process.pid, seconds))
+        seen, memory = asyncio.run(overload(server.port, server.process.pid, amount(400, 40_000)))
         code, answer = server.stop()
     assert code == 0
     assert seen.wrong == 0
     assert set(seen.statuses) == {200, 429}
     assert sum(seen.statuses.values()) == seen.sent
-    assert seen.statuses[429] > seen.sent / 5
-    assert answer["answered"] >= seen.statuses[200]
-    # No more than the queue lies before an accepted request, whatever a run costs on this machine now.
-    each = seconds / seen.statuses[200]
-    assert np.quantile(seen.seconds, 0.99) < 6 * (QUEUE + 2) * each
+    assert answer["answered"] == seen.statuses[200]
+    # Before an accepted request lie those that have a place, and answers that are on their way to the other callers.
+    assert max(seen.before) <= PLACES + 2 * PLACES
     quarter = len(memory) // 4
     assert statistics.median(memory[-quarter:]) < 1.05 * statistics.median(memory[quarter : 2 * quarter])
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.rest
 def test_workers_killed_under_load_give_no_wrong_answer_and_others_go_on(tmp_path: Path) -> None:
     save(tmp_path / "model" / "1" / "model.onnx", 2.0)
     done, wrong, moments = threading.Event(), [], []
@@ -163,17 +158,18 @@ def test_workers_killed_under_load_give_no_wrong_answer_and_others_go_on(tmp_pat
         kills = []
         with asking(ask, done):
             for _ in range(amount(1, 30)):
-                time.sleep(0.5)
+                until(lambda: len(moments) > 20 * (len(kills) + 1))
                 victim = children(server.process.pid)[0]
                 kills.append(time.monotonic())
                 os.kill(victim, signal.SIGKILL)
+                until(lambda: moments[-1] > kills[-1])
                 # Two that die at once would leave nobody: the next one waits until there are two again.
-                _until(lambda victim=victim: any(f"in the place of {victim}" in line for line in server.lines))
+                until(lambda victim=victim: any(f"in the place of {victim}" in line for line in server.lines))
         code, _ = server.stop()
     assert code == 0
     assert wrong == []
     gaps = [min(moment for moment in moments if moment > kill) - kill for kill in kills]
-    assert max(gaps) < (1 if LONG else 5)  # a short run may share the machine with others
+    assert max(gaps) < 1 or not LONG  # a short run may share the machine with others
 
 
 def test_a_model_swapped_under_load_loses_and_mixes_no_request(tmp_path: Path) -> None:
@@ -184,7 +180,7 @@ def test_a_model_swapped_under_load_loses_and_mixes_no_request(tmp_path: Path) -
         assert place is not None
 
         def ask(number: int) -> None:
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
             while not done.is_set():
                 tensor = {"name": "x", "datatype": "FP32", "shape": [1, WIDTH], "data": [number] * WIDTH}
                 connection.request("POST", "/v2/models/model/infer", json.dumps({"inputs": [tensor]}))
@@ -199,18 +195,20 @@ def test_a_model_swapped_under_load_loses_and_mixes_no_request(tmp_path: Path) -
 
         swaps = amount(10, 100)
         with asking(ask, done):
+            until(lambda: versions)
             for version in range(2, swaps + 2):
                 save(tmp_path / "model" / str(version) / "model.onnx", float(version))
                 (tmp_path / "model" / str(version - 1) / "model.onnx").unlink()
                 (tmp_path / "model" / str(version - 1)).rmdir()
-                control = http.client.HTTPConnection("127.0.0.1", int(place[1]), timeout=20)
+                control = http.client.HTTPConnection("127.0.0.1", int(place[1]), timeout=PATIENCE)
                 control.request("POST", "/v2/repository/models/model/load", "{}", {"X-API-Key": "key"})
                 assert control.getresponse().status == 200
                 control.close()
+                until(lambda version=version: version in versions)
         code, _ = server.stop()
     assert code == 0
     assert wrong == []
-    assert len(versions) > swaps / 2
+    assert versions == set(range(1, swaps + 2))
 
 
 @contextmanager
@@ -228,16 +226,9 @@ def asking(ask: Callable[[int], None], done: threading.Event) -> Iterator[None]:
 
 
 def predicted(server: Command, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     try:
         connection.request("POST", "/predict", json.dumps(values.tolist()))
         return np.array(json.loads(connection.getresponse().read())["y"], np.float32)
     finally:
         connection.close()
-
-
-def _until(true: Any) -> None:
-    end = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)

@@ -114,7 +114,8 @@ def test_unknown_and_broken_categories_are_treated_alike(tmp_path: Path) -> None
 def test_a_booster_is_described() -> None:
     with Original(recognise(zoo.fitted("xgboost count:poisson"))) as original:
         said = original.describe()
-    assert said["inputs"] == [{"name": "X", "dtype": "float32", "shape": ["batch", 10]}]
+    floats = ["float32", "float64"]
+    assert said["inputs"] == [{"name": "X", "dtype": "float32", "shape": ["batch", 10], "dtypes": floats}]
     assert [output["name"] for output in said["outputs"]] == ["prediction"]
     assert (said["framework"], said["objective"], said["link"]) == ("xgboost", "count:poisson", "exp")
     assert said["allow_nan"] is True

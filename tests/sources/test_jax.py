@@ -12,7 +12,7 @@ import pytest
 from sardonyx.errors import SourceFailed
 from sardonyx.model import Model
 from sardonyx.signature import Signature
-from sardonyx.sources import Original, Outputs, recognise
+from sardonyx.sources import Failure, Original, Outputs, recognise
 
 pytestmark = pytest.mark.heavy
 
@@ -20,6 +20,7 @@ for package in ("jax2onnx", "flax", "equinox"):
     pytest.importorskip(package)
 agreement = pytest.importorskip("agreement")
 models = pytest.importorskip("jax_models")
+unsteady = pytest.importorskip("unsteady_jax")
 
 # What jax2onnx writes in a form that onnxruntime does not run.
 WRONG = {"cnn": "pooling"}
@@ -65,6 +66,84 @@ def test_answers_in_float64_show_the_rounding() -> None:
     assert isinstance(exact, Outputs)
     assert (plain.arrays[0].dtype, exact.arrays[0].dtype) == (np.float32, np.float64)
     assert 0 < np.abs(plain.arrays[0] - exact.arrays[0]).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", models.INPUTS)
+def test_every_function_answers_in_float64(name: str) -> None:
+    example, _ = inputs(name)
+    with Original(recognise(getattr(models, name)())) as original:
+        (plain,), (exact,) = original.predict([example]), original.predict([example], double=True)
+    assert isinstance(plain, Outputs), plain
+    assert isinstance(exact, Outputs), exact
+    for narrow, wide in zip(plain.arrays, exact.arrays, strict=True):
+        assert wide.dtype == np.float64
+        np.testing.assert_allclose(narrow, wide, rtol=1e-4, atol=1e-6)
+
+
+def test_steps_of_every_kind_answer_in_float64() -> None:
+    example = {
+        "x": np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32),
+        "i": np.array([1, 7, 42], np.int32),
+    }
+    with Original(recognise(unsteady.everything)) as original:
+        (plain,), (exact,) = original.predict([example]), original.predict([example], double=True)
+    assert isinstance(plain, Outputs), plain
+    assert isinstance(exact, Outputs), exact
+    for name, narrow, wide in zip(plain.names, plain.arrays, exact.arrays, strict=True):
+        assert wide.dtype == (np.float64 if narrow.dtype.kind == "f" else narrow.dtype), name
+        np.testing.assert_allclose(narrow, wide, rtol=1e-2 if name == "half" else 1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("name", unsteady.UNSTEADY)
+def test_what_is_random_or_stateful_is_told_and_left_as_it_was(name: str) -> None:
+    kind, changes = unsteady.UNSTEADY[name]
+    example = {"x": np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)}
+    drawn = np.random.get_state()[1].copy()  # type: ignore[index, union-attr]
+    with Original(recognise(getattr(unsteady, name)())) as original:
+        (first,) = original.predict([example])
+        found = original.steadiness(example)
+        again = original.predict([example, example])
+    assert isinstance(first, Outputs), first
+    assert found.random == (first.names if kind == "random" else ())
+    assert found.state == (first.names if kind == "state" else ())
+    assert found.changes == changes
+    if name != "called_back":  # what is drawn outside of the trace is drawn anew
+        for answer in again:
+            np.testing.assert_array_equal(answer.arrays[0], first.arrays[0])  # type: ignore[union-attr]
+        np.testing.assert_array_equal(np.random.get_state()[1], drawn)  # type: ignore[index]
+
+
+def test_a_live_callable_is_left_as_it_was() -> None:
+    held = unsteady.Running()
+    with Original(recognise(held)) as original:
+        original.predict([{"x": np.ones((2, 4), np.float32)}])
+        original.steadiness({"x": np.ones((2, 4), np.float32)})
+    np.testing.assert_array_equal(held.mean, 0.0)
+
+
+def test_code_that_looks_at_values_answers_without_a_trace_and_is_watched(tmp_path: Path) -> None:
+    low, high = {"x": np.zeros((2, 4), np.float32)}, {"x": np.ones((2, 4), np.float32)}
+    with Original(recognise(unsteady.decides)) as original:
+        first, second = original.explore([low, high])
+        branches, _ = original.branches()
+        refused = original.export("jax2onnx", tmp_path / "m.onnx", example=low, **{**agreement.OPTIONS, "dynamic": {}})
+    assert isinstance(first.answer, Outputs)
+    assert isinstance(second.answer, Outputs)
+    np.testing.assert_allclose(second.answer.arrays[0], np.sin(high["x"]), rtol=1e-6)
+    assert [(branch.text, branch.taken) for branch in branches] == [("if x.sum() > 3:", (True, True))]
+    assert refused.failure is not None
+    assert "decides on a value; use jax.numpy.where" in refused.failure.reason
+    assert refused.failure.where.endswith(f"unsteady_jax.py:{branches[0].line}")
+
+
+def test_a_loop_that_does_not_end_can_be_ended() -> None:
+    with Original(recognise(unsteady.halves)) as original:
+        (small,) = original.explore([{"x": np.full((2, 4), 3, np.float32)}], limit=60)
+        (endless,) = original.explore([{"x": np.full((2, 4), np.inf, np.float32)}], limit=2)
+    assert isinstance(small.answer, Outputs)
+    np.testing.assert_array_equal(small.answer.arrays[0], 0.375)
+    assert isinstance(endless.answer, Failure)
+    assert "no answer within 2 s" in endless.answer.reason
 
 
 def test_a_module_is_asked_in_inference_mode_and_left_in_training_mode() -> None:

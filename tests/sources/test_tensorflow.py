@@ -91,7 +91,7 @@ def test_recognising_imports_no_framework(tmp_path: Path) -> None:
     code = f"""import sys; from sardonyx.sources import recognise
 recognise({str(tmp_path / "m.tflite")!r}); recognise({f"{MODELS}:cnn"!r})
 assert not {{"tensorflow", "keras"}} & set(sys.modules)"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # One worker opens everything in turn: a TensorFlow process is too dear for one per test.

@@ -36,7 +36,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tensorflow")
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
     command = [sys.executable, "-W", "ignore", str(MODELS), str(folder)]
-    subprocess.run(command, check=True, timeout=240, env=quiet, capture_output=True)
+    subprocess.run(command, check=True, env=quiet, capture_output=True)
     return folder
 
 
@@ -212,7 +212,5 @@ for unknown, words in ((models.subclassed(), "has not been built"), (models.no_s
 def test_live_objects_are_saved_and_opened_in_another_process() -> None:
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
     code = LIVE.format(tests=str(MODELS.parent))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], timeout=240, env=quiet, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=quiet, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]

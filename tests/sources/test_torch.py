@@ -256,7 +256,7 @@ def test_a_factory_must_give_a_module() -> None:
 def test_a_hanging_exporter_is_ended(tmp_path: Path) -> None:
     np.savez(tmp_path / "example.npz", x=ROWS)
     with Worker("torch") as worker:
-        opened = worker.ask("open", timeout=240, source=recognise(f"{MODELS}:Hangs").to_request())
+        opened = worker.ask("open", timeout=800, source=recognise(f"{MODELS}:Hangs").to_request())
         assert opened["ok"], opened
         options = {"example": str(tmp_path / "example.npz"), "dynamic": {}, "opset": 18}
         with pytest.raises(WorkerDied, match="no answer within 3 s"):

@@ -19,7 +19,7 @@ SCRIPTS = Path(__file__).parents[2] / "examples" / "models"
 
 def built(script: str, folder: Path, *words: str) -> list[dict[str, object]]:
     command = [sys.executable, str(SCRIPTS / script / "compile.py"), "--output", str(folder), *words]
-    subprocess.run(command, check=True, timeout=300, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True)
     found: list[dict[str, object]] = json.loads((folder / "shapes.json").read_text())
     return found
 

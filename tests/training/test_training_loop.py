@@ -157,7 +157,6 @@ def test_what_stops_the_gradient_is_reported_and_can_be_frozen(tmp_path: Path) -
     report = training.prepare(model, tmp_path / "run")
     assert report.verdict == "blocked"
     assert report["blockers"][0]["behind"] == ["w"]
-    assert report.findings is not None
     assert "--freeze" in report.findings[0].hint
     assert not (tmp_path / "run").exists()
     frozen = training.prepare(model, tmp_path / "run", freeze_blocked=True)

@@ -163,7 +163,7 @@ def test_a_disk_that_is_really_full_leaves_the_last_checkpoint(folder: Path, tmp
     (tmp_path / "small").mkdir()
     words = ["unshare", "--map-root-user", "--mount", "sh", "-c", FULL_DISK, "sh"]
     subprocess.run(
-        [*words, str(tmp_path / "small"), sys.executable, str(folder), str(tmp_path)], check=True, timeout=120,
+        [*words, str(tmp_path / "small"), sys.executable, str(folder), str(tmp_path)], check=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )  # fmt: skip
     found = {name: (tmp_path / name).read_text() for name in ("before", "after", "said", "code", "files", "again")}

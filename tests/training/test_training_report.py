@@ -80,7 +80,6 @@ def test_a_blocking_node_is_named_with_what_to_do(tmp_path: Path) -> None:
     <float[4,4] w = {{{",".join(["0.5"] * 16)}}}, int64 axis = {{1}}> {{ h = MatMul(x, w) y = CumProd(h, axis) }}"""
     report = training.prepare(Model.from_text(text), tmp_path / "run")
     assert report.verdict == "blocked"
-    assert report.findings is not None
     assert "CumSum" in report.findings[0].hint
 
 
@@ -115,5 +114,5 @@ def test_the_memory_of_a_step_is_foretold_within_its_factor(tmp_path: Path, name
     foretold = foresee(step, manifest, batch).memory
     script = Path(__file__).parent.parent / "training_memory.py"
     words = [sys.executable, str(script), str(tmp_path / "run"), str(batch)]
-    measured = int(subprocess.run(words, capture_output=True, text=True, check=True, timeout=300).stdout)
+    measured = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     assert 1 / WITHIN < measured / foretold < WITHIN, f"{measured / 1e6:.0f} MB, and {foretold / 1e6:.0f} foretold"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import machine, progress, registry
+from sardonyx.bench.accuracy import Scores, score_variants
 from sardonyx.bench.inputs import examples, fitted, make_inputs, signature_of
 from sardonyx.bench.interleave import GRACE, Timings, Turn, least_seconds, measure, speedup
 from sardonyx.bench.latency import latency
@@ -55,6 +56,7 @@ class Findings:
     timings: dict[int, Timings] = field(default_factory=dict)
     seconds: float = 0.0
     profiles: list[Profile] = field(default_factory=list)
+    scores: Scores = field(default_factory=Scores)
 
 
 def bench_variants(sources: Sequence[Any], how: How, plan: Plan, *, plot: str | Path | None = None) -> Report:
@@ -73,6 +75,8 @@ def bench_variants(sources: Sequence[Any], how: How, plan: Plan, *, plot: str | 
         signature = signature_of(opened, plan.specs)
         for batch in plan.batches or [None]:
             _measure_batch(opened, signature, batch, how, plan, found)
+        measured = {row["name"]: opened[row["name"]] for row in found.variants}
+        found.scores = score_variants(measured, signature, plan.data, found.variants, plan.seconds)
     first = entries[0].name
     report = report_of(found, first=first, threads=how.threads or machine.threads(), plan_seconds=plan.seconds)
     if plot is not None:

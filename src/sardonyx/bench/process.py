@@ -45,13 +45,26 @@ class Process:
         self._scratch.cleanup()
 
     def prepare(self, inputs: Arrays) -> Turn:
-        path = Path(self._scratch.name) / "inputs.npz"
-        np.savez(path, **inputs)  # type: ignore[arg-type]
-        self._ask("prepare", inputs=str(path), options={})
+        self._ask("prepare", inputs=self._saved(inputs), options={})
         return self._turn
+
+    def predict(self, inputs: Arrays) -> list[Any]:
+        """The outputs for the inputs, in the model's own order."""
+        (answer,) = self._ask("predict", inputs=[self._saved(inputs)])["outputs"]
+        if "error" in answer:
+            raise source_failed(f"{self._request['path']} does not run", answer["error"])
+        with np.load(answer["path"], allow_pickle=False) as file:
+            return [file[name] for name in sorted(file.files)]
 
     def peak_memory(self) -> int | None:
         return self._ask("peak")["peak"]
+
+    def _saved(self, inputs: Arrays) -> str:
+        """The file that the process reads them from. Strings become a type that .npz holds without pickle."""
+        path = Path(self._scratch.name) / "inputs.npz"
+        plain = {name: array.astype(str) if array.dtype == object else array for name, array in inputs.items()}
+        np.savez(path, **plain)  # type: ignore[arg-type]
+        return str(path)
 
     def _turn(self, repeats: int) -> Array:
         return np.array(self._ask("time", repeats=repeats)["taken"])

@@ -13,7 +13,10 @@ from sardonyx.report import Finding, Report, Table, human_bytes
 if TYPE_CHECKING:
     from sardonyx.bench.measurement import Findings
 
-CODES = {"variant-failed": "A variant could not be measured; the others were."}
+CODES = {
+    "not-judged": "The answers of a variant could not be held against the labels of the data.",
+    "variant-failed": "A variant could not be measured; the others were.",
+}
 _WORDS = {"faster": "faster", "slower": "slower", "no-difference": "no difference shown"}
 _TOP, _PARTS = 20, 4
 
@@ -22,17 +25,21 @@ def report_of(found: Findings, *, first: str, threads: int, plan_seconds: float)
     """The report of a finished measurement."""
     batches = len(found.timings) > 1
     others = max((timings.others for timings in found.timings.values() if timings.others is not None), default=None)
+    scores = found.scores
     findings = [
         *(Finding("warning", "variant-failed", name, why) for name, why in found.failures.items()),
+        *(Finding("warning", "not-judged", name, why) for name, why in scores.reasons.items()),
         *out_of_time(found.late, f"give --seconds {found.needed:.2g} or more"),
         *busy(others),
     ]
-    tables = [_latency_table(found.variants, batches)]
+    if scores.metric:
+        found.variants = [{**row, scores.metric: scores.values.get(row["name"])} for row in found.variants]
+    tables = [_latency_table(found.variants, batches, scores.metric)]
     if found.ratios:
         tables.append(_ratio_table(found.ratios, first, batches))
     for profile in found.profiles:
         tables += _profile_tables(profile, batches)
-    fields = {
+    fields: dict[str, Any] = {
         "variants": found.variants + [{"name": name, "reason": why} for name, why in found.failures.items()],
         "ratios": found.ratios,
         "threads": threads,
@@ -41,6 +48,8 @@ def report_of(found: Findings, *, first: str, threads: int, plan_seconds: float)
         "others": others,
         "margin": MARGIN,
     }
+    if scores.metric:
+        fields |= {"metric": scores.metric, "judged": scores.examples}
     if found.profiles:
         fields["profile"] = [profile.to_dict() for profile in found.profiles]
     return Report(
@@ -57,12 +66,13 @@ def milliseconds(seconds: float | None) -> str:
     return f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"
 
 
-def _latency_table(rows: Sequence[Mapping[str, Any]], batches: bool) -> Table:
-    columns = ("variant", "p50", "p95", "p99", "per second", "cold start", "peak memory", "size")
+def _latency_table(rows: Sequence[Mapping[str, Any]], batches: bool, metric: str = "") -> Table:
+    judged = (metric,) if metric else ()
+    columns = ("variant", "p50", "p95", "p99", "per second", "cold start", "peak memory", "size", *judged)
     cells = [
         (
             row["name"], *(milliseconds(row[name]) for name in ("p50", "p95", "p99")), _rate(row["throughput"]),
-            milliseconds(row["cold_start"]), _bytes(row["memory"]), _bytes(row["size"]),
+            milliseconds(row["cold_start"]), _bytes(row["memory"]), _bytes(row["size"]), *(row[name] for name in judged),
         )
         for row in rows
     ]  # fmt: skip

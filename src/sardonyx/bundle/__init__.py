@@ -15,6 +15,7 @@ def ship(
     output: str | Path,
     *,
     data: Any = None,
+    label: str | None = None,
     skip: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     config: str | Path | None = None,
@@ -22,15 +23,18 @@ def ship(
 ) -> Report:
     """Converts, checks, compares, optimises, quantises and measures `source`, and writes the bundle `output` with golden cases.
 
-    `settings` has keywords for stages, as `{"quantize": {"budget": "2%"}}`; so has the file `config`, which is sardonyx.toml if
-    there is one. `convert_options` are those of `convert`. Stages in `skip` are left out. A stage that was given the same
-    in an earlier run, finished or not, is taken over from it.
+    `data` are real inputs, with labels in `label` or where `label` says, if there are any. `settings` has keywords for stages, as
+    `{"quantize": {"budget": "2%"}}`; so has the file `config`, which is sardonyx.toml if there is one. `convert_options` are
+    those of `convert`. Stages in `skip` are left out. A stage that was given the same in an earlier run, finished or not, is
+    taken over from it.
     """
     from sardonyx.bundle.settings import gather
     from sardonyx.bundle.shipping import ship_source
+    from sardonyx.dataset import Dataset
 
     gathered = gather(config, settings or {}, skip, convert_options)
-    return ship_source(source, Path(output), data=data, settings=gathered)
+    Dataset.of(data, label)  # which refuses a label without data
+    return ship_source(source, Path(output), data=data, settings=gathered, label=label)
 
 
 def verify(bundle: str | Path, *, digest: str | None = None, memory: int = 1 << 30, timeout: float = 600) -> Report:

@@ -13,7 +13,7 @@ from sardonyx.errors import InputError, NotFound
 from sardonyx.files import sha256, write_text
 
 FORMAT = 1
-MODEL, FLOAT, OPTIMIZED, GOLDEN = "model.onnx", "float.onnx", "optimized.onnx", "golden.safetensors"
+MODEL, FLOAT, OPTIMIZED = "model.onnx", "float.onnx", "optimized.onnx"
 RECORD, REPORT, PAGE = "bundle.json", "report.json", "report.html"
 
 # A record of a graph of ten thousand nodes takes a few megabytes; a larger one is somebody's attempt on our memory.

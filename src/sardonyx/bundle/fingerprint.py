@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import callables, history
+from sardonyx import callables, data_frame, history
 from sardonyx.files import sha256
 from sardonyx.sources import Source
 
@@ -44,7 +44,7 @@ def of_source(source: Source) -> str | None:
 
 
 def of_data(data: Any) -> str | None:
-    """What the data says: of a file or folder its bytes, of a function the code that makes it."""
+    """What the data says: of a file or folder its bytes, of a function the code that makes it, of a table its columns."""
     if data is None:
         return "none"
     if isinstance(data, str | Path):
@@ -54,6 +54,9 @@ def of_data(data: Any) -> str | None:
         code = Path(module) if module.endswith(".py") else _module_file(Path(module)) if module else None
         known = code is not None and callables.is_reference(str(data)) and code.is_file()
         return combined({"code": of_files(_imported(code)), "name": name}) if known and code is not None else None
+    if data_frame.is_frame(data):
+        columns = data_frame.of_object(data).values()
+        return combined({column.name: [_of_array(column.values), _of_array(column.missing)] for column in columns})
     if isinstance(data, Mapping):
         return combined({str(name): _of_array(value) for name, value in data.items()})
     return None

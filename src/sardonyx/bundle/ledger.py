@@ -17,7 +17,7 @@ from sardonyx.agreement import flatten, is_float, wide
 from sardonyx.bundle.marks import chunks
 from sardonyx.compare.align import align
 from sardonyx.compare.flow import Flow
-from sardonyx.compare.noise import wide_bytes
+from sardonyx.compare.graph_noise import wide_bytes
 from sardonyx.compare.partial import Trace, assemble, execute
 from sardonyx.compare.widen import NARROW, widen
 from sardonyx.errors import InputError, RuntimeRefused

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.agreement import is_float, wide
+from sardonyx.agreement import Tolerance, is_float, judge, wide
 from sardonyx.compare.floor import floor_of
 from sardonyx.compare.flow import Flow
+from sardonyx.compare.graph_noise import wide_bytes
 from sardonyx.compare.look import again
-from sardonyx.compare.noise import SAFETY, wide_bytes
+from sardonyx.compare.noise import SAFETY
 from sardonyx.compare.partial import Trace
 from sardonyx.errors import RuntimeRefused
 from sardonyx.model import Model
@@ -25,6 +26,8 @@ from sardonyx.signature import Array, Arrays
 ELEMENTS, SUMS = 8, 4
 # A tensor is held with its twin in float64 and a copy in float64.
 COPIES = 5
+# Marks are kept to nine digits.
+DIGITS = 1e-8
 # What an 8-bit step is of the largest value: rounding may push a value to the next step.
 STEPS = 127
 _QUANTIZED = ("DequantizeLinear", "QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul")
@@ -107,15 +110,12 @@ def _difference(mark: Mapping[str, Any], array: Array) -> tuple[str, float | Non
     broken = int(np.count_nonzero(~np.isfinite(array)))
     if broken != mark["not_finite"]:
         return f"{broken} of its values are not finite, and {mark['not_finite']} were", None
-    values, expected = _finite(array), np.array(mark["elements"])
-    found = values[_places(array.size)]
-    error = np.abs(found - expected)
-    # Marks are kept to nine digits.
-    allowed = mark["absolute"] + (mark["relative"] + 1e-8) * np.abs(expected)
-    if (error > allowed).any():
-        return "its elements have changed", float(error.max())
-    sums = np.abs(np.array(_sums(values)) - np.array(mark["sums"]))
-    if (sums > mark["sum_tolerance"] + 1e-8 * np.abs(mark["sums"])).any():
+    values, kept = _finite(array), [np.array(mark[name], np.float64) for name in ("elements", "sums")]
+    allowed = [Tolerance(mark["absolute"], mark["relative"] + DIGITS), Tolerance(mark["sum_tolerance"], DIGITS)]
+    elements, sums = judge(kept, [values[_places(array.size)], np.array(_sums(values))], allowed).outputs
+    if elements.verdict == "mismatch":
+        return "its elements have changed", elements.max_abs
+    if sums.verdict == "mismatch":
         return "the sums over its elements have changed", None
     return "", None
 

@@ -22,11 +22,11 @@ from sardonyx.report import Report, plain
 AS_ASKED = "left out, as asked"
 
 
-def ship_source(source: Any, output: Path, *, data: Any, settings: Settings) -> Report:
+def ship_source(source: Any, output: Path, *, data: Any, settings: Settings, label: str | None = None) -> Report:
     """Runs the stages in a folder beside `output`, which it replaces only when all of them end well."""
     output = files.check_folder(output, known_by=RECORD)
     with at_work(output.absolute()) as work:
-        job = Job(source, work.made, data, settings)
+        job = Job(source, work.made, data, settings, label)
         taken, stages = _run_stages(job, work)
         report = report_of(job, output, stages, taken)
         if not report.ok:
@@ -85,9 +85,10 @@ def without_place(report: Report, folder: Path) -> Report:
         return [bare(item) for item in value] if isinstance(value, list | tuple) else value
 
     tables = tuple(replace(table, rows=tuple(map(tuple, bare(table.rows)))) for table in report.tables)
-    findings = None if report.findings is None else tuple(
-        replace(item, where=bare(item.where), message=bare(item.message), hint=bare(item.hint)) for item in report.findings
-    )  # fmt: skip
+    findings = tuple(
+        replace(item, where=bare(item.where), message=bare(item.message), hint=bare(item.hint))
+        for item in report.findings
+    )
     fields = bare(dict(report.fields))
     return replace(report, fields=fields, summary=bare(report.summary), tables=tables, findings=findings, artifacts={})
 

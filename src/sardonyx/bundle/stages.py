@@ -11,11 +11,12 @@ from typing import Any
 import sardonyx
 from sardonyx import files, history, machine
 from sardonyx.bundle import fingerprint
-from sardonyx.bundle.contents import FLOAT, GOLDEN, MODEL, OPTIMIZED
-from sardonyx.bundle.golden import keep_cases, load
+from sardonyx.bundle.contents import FLOAT, MODEL, OPTIMIZED
+from sardonyx.bundle.golden import keep_cases
 from sardonyx.bundle.ledger import keep_ledger
 from sardonyx.bundle.settings import Settings
 from sardonyx.errors import InputError
+from sardonyx.golden import GOLDEN, load
 from sardonyx.model import Model
 from sardonyx.report import Report
 from sardonyx.sources import Original, Outputs, Source, recognise
@@ -35,11 +36,15 @@ class Job:
     folder: Path
     data: Any
     settings: Settings
+    label: str | None = None
 
     def options(self, stage: str) -> dict[str, Any]:
-        """The stage's keywords; those that read data get that of the whole job unless they name their own."""
+        """The stage's keywords; those that read data get that of the whole job, and its label, unless they name their own."""
         given = self.settings.of(stage)
-        return {"data": self.data, **given} if stage in _WITH_DATA else given
+        if stage not in _WITH_DATA:
+            return given
+        shared = {} if self.label is None or "data" in given else {"label": self.label}
+        return {"data": self.data, **shared, **given}
 
     @cached_property
     def opening(self) -> dict[str, Any]:
@@ -194,7 +199,7 @@ def _distinct(paths: Mapping[str, Path]) -> dict[str, Path]:
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("convert", _convert, (SOURCE,)),
+    Stage("convert", _convert, (SOURCE, DATA)),
     Stage("check", _check, (FLOAT,)),
     Stage("compare", _compare, (SOURCE, FLOAT, DATA)),
     Stage("optimize", _optimize, (FLOAT, DATA), measures=True, libraries=("onnxsim", "onnxslim")),

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sardonyx.bundle.contents import FLOAT, GOLDEN, MODEL, PAGE
-from sardonyx.bundle.golden import load
+from sardonyx.bundle.contents import FLOAT, MODEL, PAGE
 from sardonyx.bundle.stages import Job
 from sardonyx.bundle.work import SUFFIX, Done
 from sardonyx.errors import InputError, RuntimeRefused
 from sardonyx.files import sha256
+from sardonyx.golden import GOLDEN, load
 from sardonyx.measuring import CODES as CODES_OF_MEASURING
 from sardonyx.report import Finding, Report, Table
 
@@ -127,7 +127,7 @@ def _against_framework(found: Mapping[str, Report]) -> dict[str, Any] | None:
 
 def _findings(stages: Sequence[Done]) -> list[Finding]:
     found = {done.name: done.report for done in stages}
-    findings = []
+    findings = [item for done in stages for item in done.report.findings or () if item.code == "runtime-optimizer"]
     speed = _against_framework(found)
     if speed is not None and speed["verdict"] == "slower":
         findings.append(Finding(

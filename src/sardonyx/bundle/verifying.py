@@ -8,8 +8,9 @@ from typing import Any
 
 from sardonyx import child, external, history, machine, progress
 from sardonyx.bundle.claims import claims
-from sardonyx.bundle.contents import GOLDEN, MODEL, RECORD, Tampered, file_problem, read_record
+from sardonyx.bundle.contents import MODEL, RECORD, Tampered, file_problem, read_record
 from sardonyx.errors import InputError
+from sardonyx.golden import GOLDEN
 from sardonyx.proto import read_proto
 from sardonyx.report import Finding, Report, Table
 

@@ -55,8 +55,7 @@ class Done:
             Table(table["title"], tuple(table["columns"]), tuple(map(tuple, table["rows"])))
             for table in rest.pop("tables")
         )
-        found = rest.pop("findings", None)
-        findings = None if found is None else tuple(Finding(**item) for item in found)
+        findings = tuple(Finding(**item) for item in rest.pop("findings", ()))
         verb, verdict, ok, summary = (rest.pop(name) for name in ("verb", "verdict", "ok", "summary"))
         report = Report(verb, verdict, ok, fields=rest, findings=findings, tables=tables, summary=summary)
         named = {name: provenance[name] for name in ("key", "seconds", "inputs", "options", "versions", "outputs")}

@@ -29,7 +29,6 @@ def examine(
     if fix is None or not mended.written:
         return _report(path, found, runs_on, mended, fix)
     after = examine(fix, targets=targets, ort=ort, fix=None, timeout=timeout)
-    assert after.findings is not None
     return _report(fix, list(after.findings), [RunsOn(**row) for row in after["runs_on"]], mended, fix)
 
 

@@ -101,10 +101,8 @@ def _named(error: Exception) -> SardonyxError:
 
 def _say_error(verb: str, error: SardonyxError, json: bool) -> None:
     if json:
-        _print(
-            jsonlib.dumps({"verb": verb, "ok": False, "verdict": "error", "error": error.to_dict()}, ensure_ascii=False)
-            + "\n"
-        )
+        told = {"verb": verb, "ok": False, "verdict": "error", "error": error.to_dict(), "findings": []}
+        _print(jsonlib.dumps(told, ensure_ascii=False) + "\n")
         return
     red, dim, off = ("\033[31m", "\033[2m", "\033[0m") if wants_colour(sys.stderr) else ("", "", "")
     sys.stderr.write(f"{red}error[{error.code}]:{off} {error.message}\n")

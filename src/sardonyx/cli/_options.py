@@ -22,7 +22,19 @@ Inputs = Annotated[
 ]
 Example = Annotated[
     Path | None,
-    typer.Option("--example", metavar="FILE", help="Example values, .npz or .safetensors, named like the inputs."),
+    typer.Option(
+        "--example",
+        metavar="FILE",
+        help="Example values, .npz, .safetensors, .csv or .parquet, with arrays or columns named like the inputs.",
+    ),
+]
+# What --data takes, for the help of every verb that has it.
+DATA = ".npz .npy .safetensors .csv .parquet, a folder of images, or module:callable"
+Label = Annotated[
+    str | None,
+    typer.Option(
+        "--label", metavar="NAME", help="The array or column of --data that holds the labels: label by default."
+    ),
 ]
 Weights = Annotated[
     Path | None,
@@ -35,8 +47,8 @@ Python = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Open pickles. They run code: only for files that you made yourself.")
 ]
-Rtol = Annotated[float | None, typer.Option("--rtol", help="Relative tolerance, instead of the measured one.")]
-Atol = Annotated[float | None, typer.Option("--atol", help="Absolute tolerance, instead of the measured one.")]
+Rtol = Annotated[float | None, typer.Option("--rtol", help="Relative tolerance to add to the measured one.")]
+Atol = Annotated[float | None, typer.Option("--atol", help="Absolute tolerance to add to the measured one.")]
 
 
 def parsed_sizes(words: Sequence[str]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import sardonyx
-from sardonyx.cli._options import Inputs, Python, Sizes, Trust, Weights, parsed_sizes
+from sardonyx.cli._options import DATA, Inputs, Label, Python, Sizes, Trust, Weights, parsed_sizes
 from sardonyx.errors import UsageError
 from sardonyx.report import Report
 
@@ -30,10 +30,9 @@ def bench(
     provider: Annotated[str, typer.Option(help="Execution provider of ONNX models, as cpu or cuda.")] = "cpu",
     data: Annotated[
         str | None,
-        typer.Option(
-            help="Inputs: .npz, .npy, .safetensors, a folder of images, or module:callable. Its first batch is used."
-        ),
+        typer.Option(help=f"Inputs: {DATA}. Its first batch is measured; with labels the models are judged too."),
     ] = None,
+    label: Label = None,
     input: Inputs = [],  # noqa: B006
     size: Sizes = [],  # noqa: B006
     plot: Annotated[
@@ -55,8 +54,8 @@ def bench(
 ) -> Report:
     """Measure variants side by side and tell which is faster, with an interval."""
     return sardonyx.bench(
-        *variants, threads=threads, batch=_batches(batch), seconds=seconds, provider=provider, data=data, inputs=input,
-        sizes=parsed_sizes(size), plot=plot, profile=profile, cold=cold, seed=seed, weights=weights, python=python,
+        *variants, threads=threads, batch=_batches(batch), seconds=seconds, provider=provider, data=data, label=label,
+        inputs=input, sizes=parsed_sizes(size), plot=plot, profile=profile, cold=cold, seed=seed, weights=weights, python=python,
         trust=trust, timeout=timeout,
     )  # fmt: skip
 

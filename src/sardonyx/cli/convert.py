@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import sardonyx
-from sardonyx.cli._options import Atol, Example, Inputs, Python, Rtol, Trust, Weights
+from sardonyx.cli._options import Atol, Example, Inputs, Label, Python, Rtol, Trust, Weights
 from sardonyx.report import Report
 
 
@@ -36,12 +36,27 @@ def convert(
     rtol: Rtol = None,
     atol: Atol = None,
     timeout: Annotated[float, typer.Option(help="Seconds that each route may take.")] = 300,
+    data: Annotated[
+        str | None, typer.Option(help="Inputs of your own to compare on, besides those that the search makes up.")
+    ] = None,
+    label: Label = None,
+    allow_random: Annotated[
+        bool, typer.Option("--allow-random", help="Compare outputs that are random by their mean and spread.")
+    ] = False,
+    first_call: Annotated[
+        bool, typer.Option("--first-call", help="Of a model with a state, export what the first call answers.")
+    ] = False,
+    search: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="How long to ask the original in the search; 8 by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
 ) -> Report:
-    """Convert a trained model to ONNX by every route there is, and keep the one that agrees with the original."""
+    """Convert a trained model to ONNX by every route there is, and keep the best on which no difference is found."""
     return sardonyx.convert(
         source, output, inputs=input, example=example, weights=weights, opset=opset, route=route,
         input_names=_names(input_names), output_names=_names(output_names), training=training, python=python, trust=trust,
-        rtol=rtol, atol=atol, timeout=timeout,
+        rtol=rtol, atol=atol, timeout=timeout, data=data, label=label, allow_random=allow_random, first_call=first_call,
+        search=search, seed=seed,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 import sardonyx
+from sardonyx.cli._options import DATA, Label
 from sardonyx.report import Report
 
 
@@ -14,10 +15,9 @@ def quantize(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     data: Annotated[
         str,
-        typer.Option(
-            help="Real inputs, with labels if there are any: .npz .npy .safetensors, images, or module:callable."
-        ),
+        typer.Option(help=f"Real inputs, with labels if there are any: {DATA}."),
     ],
+    label: Label = None,
     metric: Annotated[
         str, typer.Option(help="accuracy, top5, f1, mae, rmse, cosine, agreement (with float) or module:callable.")
     ] = "auto",
@@ -34,6 +34,6 @@ def quantize(
 ) -> Report:
     """Write INT8 (or fp16, int4) where it keeps the metric and is faster here; else the float model and the reason."""
     return sardonyx.quantize(
-        model, output, data=data, metric=metric, budget=budget, scheme=scheme, calibrator=calibrator, time=time,
+        model, output, data=data, label=label, metric=metric, budget=budget, scheme=scheme, calibrator=calibrator, time=time,
         batch=batch, threads=threads, plot=plot, seed=seed,
     )  # fmt: skip

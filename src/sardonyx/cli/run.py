@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import sardonyx
-from sardonyx.cli._options import Sizes, parsed_sizes
+from sardonyx.cli._options import Label, Sizes, parsed_sizes
 from sardonyx.errors import UsageError
 from sardonyx.report import Report
 
@@ -49,19 +49,22 @@ Embed = Annotated[
 
 
 def run(
-    model: Annotated[Path, typer.Argument(help="The ONNX model.")],
+    model: Annotated[Path, typer.Argument(help="The ONNX model, or a bundle.")],
     input: Annotated[
         list[str],
         typer.Option(
             metavar="NAME=VALUE",
-            help="An input: a file (.npy, .npz, .safetensors, an image), a number or a list, as sr=16000 or x=[1,2,3], "
-            "or a shape to generate, as x=float32[1,3,32,32]. A file that exists comes first. May be repeated.",
+            help="An input: a file (.npy, .npz, .safetensors, .csv, .parquet, an image), a number or a list, as sr=16000 or "
+            "x=[1,2,3], or a shape to generate, as x=float32[1,3,32,32]. A file that exists comes first. May be repeated.",
         ),
     ] = [],  # noqa: B006
     data: Annotated[
         Path | None,
-        typer.Option(help="Inputs in one file, .npz, .safetensors or .npy, in arrays named like the inputs."),
+        typer.Option(
+            help="Inputs in one file: .npz, .safetensors or .npy with arrays named like the inputs, or a table, .csv or .parquet."
+        ),
     ] = None,
+    label: Label = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write the outputs to this .npz, or the boxes to this picture."),
@@ -87,6 +90,7 @@ def run(
         model,
         _given(input),
         data=data,
+        label=label,
         output=output,
         provider=provider,
         threads=threads,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import sardonyx
-from sardonyx.cli._options import Example, Inputs, Python, Trust, Weights
+from sardonyx.cli._options import DATA, Example, Inputs, Label, Python, Trust, Weights
 from sardonyx.report import Report
 
 
@@ -15,10 +15,9 @@ def ship(
     output: Annotated[Path, typer.Option("--output", "-o", help="The bundle's folder.")],
     data: Annotated[
         str | None,
-        typer.Option(
-            help="Real inputs, with labels if there are any: .npz .npy .safetensors, a folder of images, or module:callable."
-        ),
+        typer.Option(help=f"Real inputs, with labels if there are any: {DATA}."),
     ] = None,
+    label: Label = None,
     skip: Annotated[
         list[str], typer.Option(metavar="STAGE", help="Leave out check, compare, optimize, quantize or bench.")
     ] = [],  # noqa: B006
@@ -42,6 +41,6 @@ def ship(
     from sardonyx.bundle.settings import parsed
 
     return sardonyx.ship(
-        source, output, data=data, skip=skip, settings=parsed(set), config=config,
+        source, output, data=data, label=label, skip=skip, settings=parsed(set), config=config,
         inputs=input, example=example, weights=weights, opset=opset, route=route, python=python, trust=trust,
     )  # fmt: skip

@@ -7,14 +7,14 @@ import typer
 
 import sardonyx
 from sardonyx import training
-from sardonyx.cli._options import Example, Inputs, Python, Trust, Weights
+from sardonyx.cli._options import DATA, Example, Inputs, Label, Python, Trust, Weights
 from sardonyx.errors import UsageError
 from sardonyx.report import Report
 
 Folder = Annotated[Path, typer.Argument(help="A folder of training artifacts, as `train prepare` writes it.")]
 Data = Annotated[
     str,
-    typer.Option(help="Inputs with labels in `label`: .npz .npy .safetensors, a folder of images, or module:callable."),
+    typer.Option(help=f"Inputs with labels: {DATA}."),
 ]
 Threads = Annotated[int | None, typer.Option(help="Threads; every CPU of the container by default.")]
 Checkpoint = Annotated[str | None, typer.Option(help="last, best or checkpoint (the start).")]
@@ -70,6 +70,7 @@ def prepare(
 def run(
     folder: Folder,
     data: Data,
+    label: Label = None,
     epochs: Annotated[int, typer.Option(min=1, help="Walks over the data, those already done included.")] = 1,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Examples of a batch; 32 by default.")] = None,
     lr: Annotated[float | None, typer.Option(help="The learning rate; 0.001 by default.")] = None,
@@ -89,21 +90,24 @@ def run(
 ) -> Report:
     """Train a prepared folder, with checkpoints from which the run goes on exactly."""
     return sardonyx.train(
-        folder, data=data, epochs=epochs, batch_size=batch_size, lr=lr, valid=valid, schedule=schedule, warmup=warmup,
-        accumulate=accumulate, patience=patience, save_every=save_every, seed=seed, resume=resume, restart=restart, plot=plot,
-        threads=threads,
+        folder, data=data, label=label, epochs=epochs, batch_size=batch_size, lr=lr, valid=valid, schedule=schedule,
+        warmup=warmup, accumulate=accumulate, patience=patience, save_every=save_every, seed=seed, resume=resume, restart=restart,
+        plot=plot, threads=threads,
     )  # fmt: skip
 
 
 def evaluate(
     folder: Folder,
     data: Data,
+    label: Label = None,
     checkpoint: Checkpoint = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples of a batch.")] = 32,
     threads: Threads = None,
 ) -> Report:
     """Tell the loss, and for classes the accuracy, of a checkpoint on data."""
-    return training.evaluate(folder, data=data, checkpoint=checkpoint, batch_size=batch_size, threads=threads)
+    return training.evaluate(
+        folder, data=data, label=label, checkpoint=checkpoint, batch_size=batch_size, threads=threads
+    )
 
 
 def export(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import sardonyx
-from sardonyx.cli._options import Sizes, parsed_sizes
+from sardonyx.cli._options import DATA, Label, Sizes, parsed_sizes
 from sardonyx.report import Report
 
 
@@ -24,8 +24,9 @@ def view(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="Inputs for time and error: .npz .npy .safetensors, a folder of images, or module:callable."),
+        typer.Option(help=f"Inputs for time and error: {DATA}."),
     ] = None,
+    label: Label = None,
     size: Sizes = [],  # noqa: B006
     provider: Annotated[str, typer.Option(help="Execution provider, as cpu or cuda.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="Threads for time; all by default.")] = None,
@@ -40,6 +41,7 @@ def view(
         overlays=overlay,
         against=against,
         data=data,
+        label=label,
         sizes=parsed_sizes(size),
         provider=provider,
         threads=threads,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,7 +12,8 @@ def compare(
     reference: Any,
     candidate: Any,
     *,
-    data: str | Path | None = None,
+    data: Any = None,
+    label: str | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     localize: bool = True,
@@ -23,15 +23,17 @@ def compare(
 ) -> Report:
     """`equal`, `rounding` or `mismatch` for every output of `candidate`, an ONNX model, against `reference`, any source.
 
-    The tolerance is measured from the reference's own rounding unless `rtol` or `atol` is given. On a mismatch the first
-    diverging node is searched for. At most `memory` bytes of intermediate tensors are held at a time.
+    `data` is what `Samples.open` takes; what `label` names in it, else `label`, is no input. The tolerance is measured from the
+    reference's own rounding unless `rtol` or `atol` is given. On a mismatch the first diverging node is searched for. At most
+    `memory` bytes of intermediate tensors are held at a time.
     """
     from sardonyx.compare.verdict import compare_models
+    from sardonyx.dataset import Dataset
 
     return compare_models(
         reference,
         candidate,
-        data=data,
+        data=Dataset.of(data, label, ignored=True),
         rtol=rtol,
         atol=atol,
         localize=localize,

@@ -49,7 +49,7 @@ def align(reference: Flow, candidate: Flow, inputs: Mapping[str, str], outputs: 
     found.add(outputs, "outputs")
     same = same_computation(reference, candidate, inputs)
     found.add(same, "computation")
-    found.same = {*inputs, *(name for name, theirs in same.items() if found.pairs[name] == theirs)}
+    found.same = {*inputs, *(name for name, theirs in same.items() if found.pairs.get(name) == theirs)}
     found.add(_by_name(reference, candidate, found.pairs), "name")
     found.add(_by_metadata(reference, candidate), "metadata")
     found.add(_forward(reference, candidate, found.pairs), "structure")

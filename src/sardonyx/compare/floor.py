@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from sardonyx.agreement import CHUNK, wide
+from sardonyx.agreement import CHUNK, unit_roundoff, wide
 from sardonyx.signature import Array
 
 
@@ -45,15 +44,6 @@ def floor_of(reference: Array, twins: Sequence[Array] = ()) -> Floor:
     for size, error in _parts(reference, same):
         absolute = max(absolute, float((error - relative * size).max(initial=0.0)))
     return Floor(absolute, relative, scale)
-
-
-def unit_roundoff(dtype: np.dtype[Any]) -> float:
-    """Half the gap between 1 and the next number of the type."""
-    if dtype.kind in "fc":
-        return float(np.finfo(dtype).eps) / 2
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).eps) / 2
 
 
 def _parts(reference: Array, twins: Sequence[Array]) -> Iterator[tuple[Array, Array]]:

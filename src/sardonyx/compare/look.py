@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sardonyx.agreement import EXACT, OutputVerdict, Tolerance, is_float, judge
-from sardonyx.compare.noise import shaken, tolerance_of, wide_bytes
+from sardonyx.compare.graph_noise import shaken, wide_bytes
+from sardonyx.compare.noise import tolerance_of
 from sardonyx.compare.partial import Trace, assemble, execute
 from sardonyx.compare.widen import NARROW, widen
 from sardonyx.errors import InputError, RuntimeRefused

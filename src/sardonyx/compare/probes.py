@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from sardonyx.signature import Array, Arrays, Signature, TensorSpec
+from sardonyx.falsify.probe import Probe
+from sardonyx.signature import Array, Signature, TensorSpec
 
 SEEDS = 3
 # Sizes for dynamic dimensions other than the batch; the first that the reference accepts is the ground for the rest.
@@ -21,14 +22,6 @@ EDGES: dict[str, Callable[[Array], Array]] = {
     "tiny": lambda x: x * np.asarray(1e-4, x.dtype),
     "positive": np.abs,
 }
-
-
-@dataclass(frozen=True)
-class Probe:
-    """One set of inputs, and in words what is special about it."""
-
-    name: str
-    inputs: Arrays
 
 
 def grounds(signature: Signature, seed: int) -> Iterator[tuple[dict[str, int], Probe]]:

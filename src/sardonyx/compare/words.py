@@ -8,9 +8,13 @@ from typing import Protocol
 
 from sardonyx.agreement import Judgement
 from sardonyx.compare.localize import Divergence
+from sardonyx.compare.sides import QUANTIZED, RANDOM
 from sardonyx.report import Finding, Report, Table
+from sardonyx.sources import Branch
 
 CODES = {
+    "edge-values": "A difference on NaN, infinite, huge or empty inputs, or exactly on a threshold.",
+    "unreached": "A branch of the reference's own code that depends on the inputs and that no input took.",
     "class-flips": "Rows whose best class is another one in the candidate.",
     "note": "What was matched or left out, in words.",
     "other-type": "The output has the same values in another type.",
@@ -22,20 +26,8 @@ CODES = {
 
 # A tolerance above this share of an output's own size lets much through.
 WEAK = 0.02
-QUANTIZED = frozenset(
-    (
-        "QuantizeLinear",
-        "DynamicQuantizeLinear",
-        "QLinearConv",
-        "QLinearMatMul",
-        "MatMulInteger",
-        "ConvInteger",
-        "MatMulNBits",
-    )
-)
-RANDOM = frozenset(
-    ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli")
-)
+# Branches that are listed one by one.
+LISTED = 20
 METHODS = {
     "float64": "noise floor from float64",
     "repeats": "noise floor from repeats",
@@ -54,18 +46,41 @@ class Seen(Protocol):
 
 
 def report(
-    judgement: Judgement, found: Divergence | None, operators: frozenset[str], seen: Seen, notes: Sequence[str]
+    judgement: Judgement,
+    found: Divergence | None,
+    operators: frozenset[str],
+    seen: Seen,
+    notes: Sequence[str],
+    unreached: Sequence[tuple[Branch, bool]] = (),
 ) -> Report:
-    findings = (*_findings(judgement, operators, seen), *(Finding("info", "note", "", note) for note in notes))
+    findings = (
+        *_findings(judgement, operators, seen),
+        *(Finding("info", "note", "", note) for note in notes),
+        *map(unreached_finding, unreached[:LISTED]),
+    )
     fields = {
         "outputs": [output.to_dict() for output in judgement.outputs],
         "first_divergence": None if found is None else found.to_dict(),
         "noise": seen.method,
         "cases": seen.cases,
+        "unreached": [
+            {"file": branch.file, "line": branch.line, "text": branch.text, "outcome": missed}
+            for branch, missed in unreached
+        ],
     }
     return Report(
         "compare", judgement.verdict, judgement.verdict != "mismatch", fields, findings, _tables(judgement, found),
         summary=_summary(judgement, found, seen), artifacts={"judgement": judgement, "divergence": found},
+    )  # fmt: skip
+
+
+def unreached_finding(missed: tuple[Branch, bool]) -> Finding:
+    """A branch that the search did not get into."""
+    branch, outcome = missed
+    return Finding(
+        "warning", "unreached", f"{branch.file}:{branch.line}",
+        f"`{branch.text}` was never {'true' if outcome else 'false'} in the search, so nothing is known about that branch",
+        "give inputs that take it with --data",
     )  # fmt: skip
 
 

@@ -27,17 +27,27 @@ def convert(
     rtol: float | None = None,
     atol: float | None = None,
     timeout: float = 300,
+    data: Any = None,
+    label: str | None = None,
+    allow_random: bool = False,
+    first_call: bool = False,
+    search: float | None = None,
+    seed: int = 0,
 ) -> Report:
-    """Writes the export of `source` that agrees with it on every probe; nothing is written if none does.
+    """Writes the best export of `source` on which the search finds no difference; nothing is written if there is none.
 
     `source` is a live object (`nn.Module`, estimator), a file, or `module:factory` / `file.py:factory`. `inputs` are specs
-    such as `x=float32[batch,3,32,32]`; `example` is a dict of arrays or a file of them. `python` names another interpreter
-    that has the framework. `trust` allows pickles.
+    such as `x=float32[batch,3,32,32]`; `example` is a file of arrays, a DataFrame, or arrays and tensors: one, a dict by name, or
+    a tuple in order, dicts and tuples inside included. `python` names another interpreter that has the framework. `trust`
+    allows pickles. `data` are inputs of yours that the search starts from, in their own precision. `rtol` and `atol` add to
+    the measured tolerance. `search` bounds the seconds that the original is asked in. A model that is random or carries a
+    state is refused unless `allow_random` or `first_call` says how to treat it.
     """
-    from sardonyx.convert.tournament import hold
+    from sardonyx.convert.tournament import Settings, run_tournament
 
-    return hold(
-        source, Path(output), inputs=tuple(inputs), example=example, weights=weights, opset=opset, route=route,
-        input_names=tuple(input_names), output_names=tuple(output_names),
-        training=training, python=python, trust=trust, rtol=rtol, atol=atol, timeout=timeout,
+    settings = Settings(
+        inputs=tuple(inputs), example=example, weights=weights, opset=opset, route=route, input_names=tuple(input_names),
+        output_names=tuple(output_names), training=training, python=python, trust=trust, rtol=rtol, atol=atol,
+        timeout=timeout, data=data, label=label, allow_random=allow_random, first_call=first_call, search=search, seed=seed,
     )  # fmt: skip
+    return run_tournament(source, Path(output), settings)

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from sardonyx.convert.inputs import Inputs
 from sardonyx.errors import InputError
 from sardonyx.model import Model
+from sardonyx.report import Finding
 
 Verdict = Literal["agrees", "wrong", "refused"]
 
@@ -29,6 +30,7 @@ class Candidate:
     counterexample: dict[str, Any] | None = field(default=None, repr=False)
     reason: str = ""
     repairs: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def to_dict(self, saved: Path | None) -> dict[str, Any]:
         return {

@@ -1,42 +1,44 @@
-"""Is an export right? The original's answers to the probes against the export's, within measured rounding."""
+"""Is an export right? The original's answers against the export's, within the rounding that was measured on the original."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sardonyx.agreement import Judgement, Tolerance, judge
+from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, judge
 from sardonyx.compare import noise
 from sardonyx.compare.noise import Noise
-from sardonyx.convert import repairs, rounding
+from sardonyx.compare.source_noise import SourceNoise
+from sardonyx.convert import repairs
 from sardonyx.convert.candidate import Candidate, fixed_dimensions, prepare
-from sardonyx.convert.counterexample import single_rows
+from sardonyx.convert.contender import Contender
+from sardonyx.convert.counterexample import proof, shrink
 from sardonyx.convert.inputs import Inputs
-from sardonyx.convert.probes import Probe
-from sardonyx.convert.training import in_evaluation
 from sardonyx.errors import SardonyxError, SourceFailed
+from sardonyx.falsify import Answered
 from sardonyx.model import Model
+from sardonyx.report import Finding
 from sardonyx.signature import Array
-from sardonyx.sources import Exported, Failure, Original, Outputs, Source
+from sardonyx.sources import Exported, Failure, Original, Outputs
 
 ON_EDGE = "differs only where an input lies exactly on a threshold, which float32 rounds"
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A probe with the original's answer."""
-
-    probe: Probe
-    outputs: Outputs
+# A tolerance above this share of an output's own size proves nothing about it.
+VAIN = 0.1
+# Findings about soft probes that one export may have.
+SOFT_FINDINGS = 3
+# Answers to the same inputs by which random outputs are compared.
+DRAWS = 48
+# Standard errors that two means, and times that two spreads, may be apart by chance: about once in a million.
+MEANS_APART, SPREADS_APART = 6.0, 3.0
 
 
 class Evaluation:
-    """Asks the original once, then judges any number of exports."""
+    """Judges exports on the original's answers, which `judge` may be given in several goes."""
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class Evaluation:
         rtol: float | None,
         atol: float | None,
         training: bool,
+        ignored: Sequence[str] = (),
     ) -> None:
         self._original = original
         self._inputs = inputs
@@ -58,52 +61,34 @@ class Evaluation:
         self._opset = opset
         self._output_names = output_names
         self._training = training
-        self._asked_tolerance = None if rtol is None and atol is None else Tolerance(atol or 0.0, rtol or 0.0)
+        self._ignored = frozenset(ignored)  # outputs that are random, which are compared by their spread
+        self._allowed = Tolerance(atol or 0.0, rtol or 0.0)
+        self._noise: SourceNoise | None = None
         self._answered: list[Answered] = []
-        self._rounding: rounding.Rounding | None = None
+        self._proven: set[str] = set()  # outputs for which some tolerance was small enough to prove something
         self.processor_seconds = 0.0  # of the exports' own processes
-        self._floors: list[tuple[Sequence[Outputs], Noise]] = []
 
     @property
     def probe_names(self) -> list[str]:
         """The probes that the original itself could answer."""
         return [item.probe.name for item in self._answered]
 
-    def ask(self, probes: Sequence[Probe]) -> None:
-        """Takes the original's answers. It may refuse a probe, which then proves nothing, but not the example."""
-        answers = self._original.predict([probe.arrays for probe in probes])
-        if isinstance(answers[0], Failure):
-            where = f" at {answers[0].where}" if answers[0].where else ""
-            raise SourceFailed(
-                f"{self._original.source} fails on the example inputs{where}: {answers[0].reason}",
-                hint=f"the example is {self._inputs.signature.describe()}; give real values with --example",
-            )
-        pairs = zip(probes, answers, strict=True)
-        self._answered = [Answered(probe, answer) for probe, answer in pairs if isinstance(answer, Outputs)]
-        if self._asked_tolerance is None:
-            self._rounding = rounding.Rounding(
-                self._original,
-                self._inputs.signature,
-                [item.probe for item in self._answered],
-                [item.outputs for item in self._answered],
-            )
-
     def require_repeatable(self) -> None:
         """Raises if the source gives another model each time it is opened: then no export can be right."""
-        if self._original.source.live:
+        if self._original.source.live or not self._answered:
             return
         first = self._answered[0]
         with Original(self._original.source, timeout=self._original.timeout) as again:
             (answer,) = again.predict([first.probe.arrays])
         loose = [Tolerance(relative=1e-3)] * len(first.outputs.arrays)
-        if isinstance(answer, Failure) or _judged(first, answer, loose).verdict == "mismatch":
+        if isinstance(answer, Failure) or self._judged(first, answer, loose).verdict == "mismatch":
             raise SourceFailed(
-                f"{self._original.source} is another model each time it is opened",
+                f"{self._original.source} builds another model each time it is opened",
                 hint="give its trained weights with --weights, or seed whatever it draws",
             )
 
-    def judge(self, exported: Exported) -> Candidate:
-        """The candidate that an export makes; where it is wrong for a known reason, the repaired one."""
+    def enter(self, exported: Exported) -> Contender | Candidate:
+        """The export, open to be asked; a candidate that is out already where the exporter refused or the runtime does."""
         if exported.path is None or exported.failure is not None:
             failure = exported.failure or Failure("wrote no file")
             reason = f"{failure.reason} ({failure.where})" if failure.where else failure.reason
@@ -112,136 +97,202 @@ class Evaluation:
             model = self._prepared(exported)
         except SardonyxError as error:
             return Candidate(exported.route, "refused", exported.seconds, reason=error.message)
-        candidate = self._judge_model(exported, model)
-        if candidate.verdict == "agrees":
-            return candidate
-        fresh = self._prepared(exported)
-        for name, repaired in repairs.candidates(fresh, {**self._description, "dynamic": self._inputs.dynamic}):
-            second = self._judge_model(exported, repaired)
-            if second.verdict == "agrees":
-                return replace(second, repairs=(name,), reason=f"repaired: {name}")
-        return candidate
+        return self._open(exported, model)
+
+    def judge(self, contender: Contender, items: Sequence[Answered]) -> None:
+        """Holds the export's answers against these of the original. A mismatch ends its race, with a counterexample."""
+        answers: list[Outputs] = []
+        asked: list[Answered] = []
+        for item, answer in zip(items, contender.predict([item.probe.arrays for item in items]), strict=True):
+            if isinstance(answer, Outputs):
+                answers.append(answer)
+                asked.append(item)
+            elif item.probe.soft:
+                self._remark(contender, item, f"the export fails: {answer.reason}")
+            else:
+                self._fail(contender, item, answer)
+                return
+        floor = self._floor(asked, answers)
+        for item, answer, allowed, stable in zip(asked, answers, floor.tolerances, floor.stable, strict=True):
+            if not stable:
+                continue
+            judged = self._excused(self._judged(item, answer, allowed), item, answer, allowed)
+            if judged.verdict == "mismatch" and item.probe.on_edge:
+                contender.candidate = replace(contender.candidate, reason=contender.candidate.reason or ON_EDGE)
+            elif judged.verdict == "mismatch" and item.probe.soft:
+                self._remark(contender, item, _difference(judged))
+            else:
+                self._describe(contender, item, answer, judged, allowed)
+            if not contender.racing:
+                return
+
+    def hear(self, items: Sequence[Answered]) -> None:
+        """Takes notice of the original's answers, before they are judged by."""
+        self._answered += items
+        if self._noise is None and items:
+            self._noise = SourceNoise(self._original, self._inputs.signature, items)
+
+    def repaired(self, fallen: Contender | Candidate, exported: Exported) -> Contender | None:
+        """The first repaired copy of an export that is wrong for a known reason and agrees on all answers so far."""
+        candidate = fallen.candidate if isinstance(fallen, Contender) else fallen
+        if candidate.verdict != "wrong" or (isinstance(fallen, Contender) and fallen.mended):
+            return None
+        types = {
+            name: str(np.asarray(array).dtype)
+            for name, array in zip(self._answered[0].outputs.names, self._answered[0].outputs.arrays, strict=True)
+        }
+        said = {**self._description, "dynamic": self._inputs.dynamic, "output_types": types}
+        for name, model in repairs.candidates(self._prepared(exported), said):
+            opened = self._open(exported, model, repairs=(name,))
+            if isinstance(opened, Candidate):
+                continue
+            self.judge(opened, self._answered)
+            if opened.racing:
+                return opened
+            self.leave(opened)
+        return None
+
+    def judge_spread(self, contender: Contender) -> None:
+        """Holds the outputs that are random against the original's by their mean and spread over many draws."""
+        if not self._ignored or not contender.racing:
+            return
+        example = self._answered[0].probe.arrays
+        theirs, mine = (side.predict([example] * DRAWS) for side in (self._original, contender))
+        for name in sorted(self._ignored):
+            fault = spread_fault(_draws(theirs, name), _draws(mine, name, self._answered[0].outputs.names))
+            if fault:
+                reason = f"{name} is random in the original, and {fault}"
+                contender.candidate = replace(contender.candidate, verdict="wrong", reason=reason, max_error=None)
+                return
+
+    def leave(self, contender: Contender) -> None:
+        """Ends the export's process."""
+        self.processor_seconds += contender.processor_seconds
+        contender.close()
+
+    def unproven(self) -> list[str]:
+        """The outputs that no answer proves anything about: rounding alone moves them by much of their size."""
+        names = self._answered[0].outputs.names if self._answered else ()
+        return [name for name in names if name not in self._proven and name not in self._ignored]
 
     def _prepared(self, exported: Exported) -> Model:
         assert exported.path is not None, "refusals end before this"
         frozen = exported.notes.get("constants") or {}
         return prepare(exported.path, self._inputs, opset=self._opset, output_names=self._output_names, frozen=frozen)
 
-    def _judge_model(self, exported: Exported, model: Model) -> Candidate:
+    def _open(self, exported: Exported, model: Model, *, repairs: tuple[str, ...] = ()) -> Contender | Candidate:
         fixed = fixed_dimensions(model, self._inputs)
         if fixed:
-            return Candidate(exported.route, "wrong", exported.seconds, model, reason="; ".join(fixed))
-        answering = in_evaluation(model) if self._training else model
-        path = answering.save(self._scratch / f"{exported.route}.candidate.onnx")
+            return Candidate(exported.route, "wrong", exported.seconds, model, reason="; ".join(fixed), repairs=repairs)
+        timeout = self._original.timeout
         try:
-            with Original(Source("onnx", "onnx", path=path), timeout=self._original.timeout) as session:
-                try:
-                    return self._compare(exported, model, session)
-                finally:
-                    self.processor_seconds += session.processor_seconds
+            return Contender(exported, model, self._scratch, training=self._training, timeout=timeout, repairs=repairs)
         except SourceFailed as error:
-            reason = error.message.replace(str(path), "the export")
-            return Candidate(exported.route, "wrong", exported.seconds, model, reason=reason)
+            reason = error.message.replace(str(self._scratch / f"{exported.route}.candidate.onnx"), "the export")
+            return Candidate(exported.route, "wrong", exported.seconds, model, reason=reason, repairs=repairs)
 
-    def _compare(self, exported: Exported, model: Model, session: Original) -> Candidate:
-        worst = Candidate(exported.route, "agrees", exported.seconds, model, max_error=0.0, tolerance=0.0)
-        taken = {spec.name for spec in model.signature.inputs}
-        batches = [
-            {name: array for name, array in item.probe.arrays.items() if name in taken} for item in self._answered
-        ]
-        answers: list[Outputs] = []
-        for item, answer in zip(self._answered, session.predict(batches), strict=True):
-            if isinstance(answer, Failure):
-                reason = f"fails on probe '{item.probe.name}': {answer.reason}"
-                return replace(worst, verdict="wrong", reason=reason, max_error=None, counterexample=_proof(item, None))
-            answers.append(answer)
-        floor = self._floor(model, answers)
-        used = -1.0
-        for item, answer, allowed, stable in zip(self._answered, answers, floor.tolerances, floor.stable, strict=True):
-            found = _excused(
-                _judged(item, answer, allowed), item, answer, allowed, self._description.get("decided_by") or {}
-            )
-            if not stable:
+    def _floor(self, items: Sequence[Answered], answers: Sequence[Outputs]) -> Noise:
+        """The original's own rounding, and what the user allows on top of it."""
+        assert self._noise is not None, "the original was heard first"
+
+        def used(floor: Noise) -> list[float]:
+            judged = map(self._judged, items, answers, noise.added(floor, self._allowed).tolerances)
+            return [0.0 if item.probe.on_edge else found.used for item, found in zip(items, judged, strict=True)]
+
+        return noise.added(self._noise.of(items, used), self._allowed)
+
+    def _judged(self, item: Answered, answer: Outputs, allowed: Sequence[Tolerance]) -> Judgement:
+        found = judge(item.outputs.arrays, answer.arrays, allowed, names=item.outputs.names, same_shape=False)
+        kept = [output for output in found.outputs if output.name not in self._ignored]
+        return Judgement(tuple(_narrowed(output, item, answer) for output in kept))
+
+    def _excused(self, found: Judgement, item: Answered, answer: Outputs, allowed: Sequence[Tolerance]) -> Judgement:
+        """The judgement with labels forgiven where the scores that decide them tie within the tolerance."""
+        names = list(item.outputs.names)
+        verdicts = {output.name: output for output in found.outputs}
+        for label, scores in (self._description.get("decided_by") or {}).items():
+            if label not in verdicts or scores not in verdicts or verdicts[label].verdict != "mismatch":
                 continue
-            if item.probe.on_edge and found.verdict == "mismatch":
-                worst = replace(worst, reason=ON_EDGE)
-                continue
-            if found.used > used:
-                used = found.used
-                worst = _described(worst, item, answer, found)
-            if found.verdict == "mismatch":
-                return replace(worst, counterexample=self._shrunk(item, answer, allowed, session))
-        frozen = exported.notes.get("constants") or {}
-        return replace(
-            worst, reason=worst.reason or "; ".join(f"{name} is frozen at {value}" for name, value in frozen.items())
+            at, by = names.index(label), names.index(scores)
+            flipped = np.flatnonzero(item.outputs.arrays[at].reshape(-1) != answer.arrays[at].reshape(-1))
+            if verdicts[scores].verdict != "mismatch" and _ties(item.outputs.arrays[by], flipped, allowed[by]):
+                note = f"{len(flipped)} ties decided otherwise"
+                verdicts[label] = replace(verdicts[label], verdict="rounding", max_abs=0.0, used=0.0, note=note)
+        return Judgement(tuple(verdicts.values()))
+
+    def _describe(
+        self, contender: Contender, item: Answered, answer: Outputs, found: Judgement, allowed: Sequence[Tolerance]
+    ) -> None:
+        """Notes what a probe shows, and ends the race where it is a mismatch."""
+        self._proven |= {output.name for output in found.outputs if output.weak <= VAIN or np.isinf(output.weak)}
+        if found.verdict != "mismatch":
+            if found.used > contender.used and found.outputs:
+                worst = max(found.outputs, key=lambda output: output.used)
+                contender.used = found.used
+                contender.candidate = replace(contender.candidate, max_error=worst.error, tolerance=worst.tolerance)
+            return
+        contender.candidate = _wrong(contender.candidate, item, answer, found)
+
+        def differs(alone: Answered, other: Outputs) -> bool:
+            judged = self._excused(self._judged(alone, other, allowed), alone, other, allowed)
+            return judged.verdict == "mismatch"
+
+        smaller, other = shrink(self._inputs.signature, item, answer, self._original, contender, differs)
+        contender.candidate = replace(contender.candidate, counterexample=proof(smaller, other))
+
+    def _fail(self, contender: Contender, item: Answered, answer: Failure) -> None:
+        reason = f"fails on probe '{item.probe.name}': {answer.reason}"
+        contender.candidate = replace(
+            contender.candidate, verdict="wrong", reason=reason, max_error=None, counterexample=proof(item, None)
         )
 
-    def _floor(self, model: Model, answers: Sequence[Outputs]) -> Noise:
-        """The rounding to allow: the tolerance asked for, or the original's own, and the export's where that shows too little."""
-        expected = [item.outputs for item in self._answered]
-        if self._asked_tolerance is not None:
-            return noise.fixed("given", self._asked_tolerance, [answer.arrays for answer in expected])
-        assert self._rounding is not None, "the original was asked first"
-        if self._rounding.look(self._doubtful(self._rounding.low, answers)) and bool(
-            self._doubtful(self._rounding.floor, answers)
-        ):
-            self._rounding.look_everywhere()  # nothing is called wrong before all that can be known is known
-        if self._rounding.whole:
-            return self._rounding.floor
-        return noise.larger(self._floor_of_export(model, answers, expected), self._rounding.floor)
-
-    def _floor_of_export(self, model: Model, answers: Sequence[Outputs], expected: Sequence[Outputs]) -> Noise:
-        """Measured once for all exports that answer alike to the last bit, as routes of one exporter often do."""
-        for others, floor in self._floors:
-            if all(map(_identical, answers, others)):
-                return floor
-        floor = rounding.of_export(model, [item.probe for item in self._answered], answers, expected)
-        self._floors.append((answers, floor))
-        return floor
-
-    def _doubtful(self, floor: Noise, answers: Sequence[Outputs]) -> list[int]:
-        """The probes whose difference takes more than the tolerance."""
-        judged = map(_judged, self._answered, answers, floor.tolerances)
-        return [index for index, found in enumerate(judged) if found.used > 1]
-
-    def _shrunk(self, item: Answered, got: Outputs, allowed: Sequence[Tolerance], session: Original) -> dict[str, Any]:
-        """The counterexample: one row of the probe, if one row is enough to show the fault, else the probe."""
-        rows = single_rows(self._inputs.signature, item.probe.arrays)
-        for row, expected, answer in zip(rows, self._original.predict(rows), session.predict(rows), strict=True):
-            if isinstance(expected, Outputs) and isinstance(answer, Outputs):
-                alone = Answered(Probe(item.probe.name, row), expected)
-                if _judged(alone, answer, allowed).verdict == "mismatch":
-                    return _proof(alone, answer)
-        return _proof(item, got)
+    def _remark(self, contender: Contender, item: Answered, difference: str) -> None:
+        """A difference on NaN, infinities, nothing or huge numbers, which the original does not treat in any way of its own."""
+        if sum(finding.code == "edge-values" for finding in contender.candidate.findings) < SOFT_FINDINGS:
+            finding = Finding(
+                "warning", "edge-values", item.probe.name, f"on '{item.probe.name}' the export differs: {difference}",
+                "if your inputs can be like this, check them before the model",
+            )  # fmt: skip
+            contender.candidate = replace(contender.candidate, findings=(*contender.candidate.findings, finding))
 
 
-def _identical(one: Outputs, two: Outputs) -> bool:
-    pairs = zip(one.arrays, two.arrays, strict=False)
-    return len(one.arrays) == len(two.arrays) and all(
-        a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs
-    )
+def spread_fault(theirs: Array, mine: Array) -> str:
+    """What tells two sets of draws, one a row, apart; empty where nothing does."""
+    if theirs.shape[1:] != mine.shape[1:]:
+        return f"the export's has the shape {list(mine.shape[1:])}, not {list(theirs.shape[1:])}"
+    spread, own = theirs.std(0), mine.std(0)
+    if spread.mean() > 0 and own.mean() == 0:
+        return "the export always answers the same: what was drawn for the example is frozen into it"
+    error = np.sqrt((spread**2 + own**2) / len(theirs)) + 1e-6 * (np.abs(theirs).max() + 1e-30)
+    apart = float((np.abs(theirs.mean(0) - mine.mean(0)) / error).max(initial=0.0))
+    if apart > MEANS_APART:
+        return f"the mean of the export's differs by {apart:.3g} standard errors"
+    ratio = float(own.mean() / spread.mean()) if spread.mean() else 1.0
+    if not 1 / SPREADS_APART < ratio < SPREADS_APART:
+        return f"the export's spreads {ratio:.3g} times as far"
+    return ""
 
 
-def _judged(item: Answered, answer: Outputs, allowed: Sequence[Tolerance]) -> Judgement:
-    return judge(item.outputs.arrays, answer.arrays, allowed, names=item.outputs.names, same_shape=False)
+def _draws(answers: Sequence[Outputs | Failure], name: str, names: Sequence[str] = ()) -> Array:
+    """The draws of one output, one a row. An export's outputs are found by their place."""
+    rows = []
+    for answer in answers:
+        if isinstance(answer, Outputs):
+            place = (names or answer.names).index(name)
+            rows.append(np.asarray(answer.arrays[place], np.float64).reshape(-1))
+    return np.stack(rows) if rows else np.zeros((0, 0))
 
 
-def _excused(
-    found: Judgement, item: Answered, answer: Outputs, allowed: Sequence[Tolerance], decided_by: Mapping[str, str]
-) -> Judgement:
-    """The judgement with labels forgiven where the scores that decide them tie within the tolerance."""
-    names = list(item.outputs.names)
-    verdicts = list(found.outputs)
-    for label, scores in decided_by.items():
-        if label not in names or scores not in names or verdicts[names.index(label)].verdict != "mismatch":
-            continue
-        at, by = names.index(label), names.index(scores)
-        flipped = np.flatnonzero(item.outputs.arrays[at].reshape(-1) != answer.arrays[at].reshape(-1))
-        if verdicts[by].verdict != "mismatch" and _ties(item.outputs.arrays[by], flipped, allowed[by]):
-            verdicts[at] = replace(
-                verdicts[at], verdict="rounding", max_abs=0.0, used=0.0, note=f"{len(flipped)} ties decided otherwise"
-            )
-    return Judgement(tuple(verdicts))
+def _narrowed(found: OutputVerdict, item: Answered, answer: Outputs) -> OutputVerdict:
+    """The verdict of an output, which is a mismatch where the export answers in a smaller integer type."""
+    if found.verdict == "mismatch" or found.name not in item.outputs.names:
+        return found
+    place = item.outputs.names.index(found.name)
+    theirs, mine = np.asarray(item.outputs.arrays[place]).dtype, np.asarray(answer.arrays[place]).dtype
+    if theirs.kind in "iu" and mine.kind in "iu" and mine.itemsize < theirs.itemsize:
+        note = f"type {mine} where the original has {theirs}, so that large numbers overflow"
+        return replace(found, verdict="mismatch", used=math.inf, note=note)
+    return found
 
 
 def _ties(scores: Array, rows: Array, allowed: Tolerance) -> bool:
@@ -253,23 +304,17 @@ def _ties(scores: Array, rows: Array, allowed: Tolerance) -> bool:
     return bool((best[:, 1] - best[:, 0] <= 2 * allowed.at(best[:, 1])).all())
 
 
-def _described(candidate: Candidate, item: Answered, answer: Outputs, found: Judgement) -> Candidate:
-    """The candidate with what its worst probe shows."""
+def _wrong(candidate: Candidate, item: Answered, answer: Outputs, found: Judgement) -> Candidate:
+    """The candidate with what the probe shows that it is wrong on."""
     worst = max(found.outputs, key=lambda output: output.used)
-    error = worst.max_abs if worst.max_abs is not None else math.inf
-    if found.verdict != "mismatch":
-        return replace(candidate, max_error=error, tolerance=worst.tolerance)
     reason = f"differs on probe '{item.probe.name}' in {worst.name}" + (f": {worst.note}" if worst.note else "")
-    proof = _proof(item, answer)
+    error = worst.error if worst.max_abs is not None else math.inf
     return replace(
-        candidate, verdict="wrong", max_error=error, tolerance=worst.tolerance, reason=reason, counterexample=proof
-    )
+        candidate, verdict="wrong", max_error=error, tolerance=worst.tolerance, reason=reason,
+        counterexample=proof(item, answer),
+    )  # fmt: skip
 
 
-def _proof(item: Answered, got: Outputs | None) -> dict[str, Any]:
-    """What a counterexample file holds: the inputs, what the original answers, and what the export answers."""
-    proof: dict[str, Any] = dict(item.probe.arrays)
-    proof |= {f"expected.{name}": array for name, array in zip(item.outputs.names, item.outputs.arrays, strict=True)}
-    if got is not None:
-        proof |= {f"exported.{name}": array for name, array in zip(got.names, got.arrays, strict=True)}
-    return proof
+def _difference(found: Judgement) -> str:
+    worst = max(found.outputs, key=lambda output: output.used)
+    return f"{worst.name}: {worst.note}" if worst.note else f"{worst.name} by {worst.max_abs:g}"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from sardonyx import arrays
-from sardonyx.convert import landmarks
-from sardonyx.errors import BadData, UsageError
+from sardonyx.convert.example import example_of
+from sardonyx.errors import UsageError
 from sardonyx.signature import Arrays, Signature, TensorSpec
 
 # One example of two hides a dimension that was baked in as one; two is also what a traced batch would be.
@@ -37,11 +36,11 @@ class Inputs:
 
 def settle(specs: Sequence[str], example: Any, description: Mapping[str, Any], *, seed: int = 0) -> Inputs:
     """The inputs, from the most explicit word there is: specs, then example values, then the framework's own account."""
-    given = _example(example)
+    given = _example(example, specs, description)
     if specs:
         signature = Signature.parse(specs)
     elif given is not None:
-        signature = _merge(given, _described(description))
+        signature = _merge(given, _described(description), _accepted(description))
     else:
         signature = Signature(tuple(_named_dims(spec) for spec in _described(description)))
     unknown = [spec.name for spec in signature.inputs if spec.shape is None]
@@ -54,20 +53,35 @@ def settle(specs: Sequence[str], example: Any, description: Mapping[str, Any], *
         sizes = {
             str(spec.shape[0]): BATCH for spec in signature.inputs if spec.shape and isinstance(spec.shape[0], str)
         }
-        example = signature.sample(seed=seed, sizes=sizes)
-        near = landmarks.around(signature, example, description.get("landmarks") or {}, np.random.default_rng(seed))
-        return Inputs(signature, near.get("between the thresholds", example))
+        return Inputs(signature, _plausible(signature, description) or signature.sample(seed=seed, sizes=sizes))
     return Inputs(signature, signature.fit(given))
 
 
-def _example(example: Any) -> Arrays | None:
+def _plausible(signature: Signature, description: Mapping[str, Any]) -> Arrays | None:
+    """The example that the framework itself gives and accepts, in the types of the signature; None where it has none."""
+    rows = description.get("example") or {}
+    if set(rows) != set(signature.input_names):
+        return None
+    given = {spec.name: np.array(rows[spec.name], spec.numpy_dtype) for spec in signature.inputs}
+    sizes = {spec.shape[0] for spec in signature.inputs if spec.shape and isinstance(spec.shape[0], int)}
+    if len(sizes) == 1:  # a batch of a fixed size
+        given = {name: np.resize(array, (next(iter(sizes)), *array.shape[1:])) for name, array in given.items()}
+    fitted, problems = signature.try_fit(given)
+    return None if problems else fitted
+
+
+def _accepted(description: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """Input -> the types that the framework takes as they are, where it takes several."""
+    return {item["name"]: item["dtypes"] for item in description.get("inputs", ()) if item.get("dtypes")}
+
+
+def _example(example: Any, specs: Sequence[str], description: Mapping[str, Any]) -> Arrays | None:
+    """The example by input, named by the specs, else by what the framework says; see example.py."""
     if example is None:
         return None
-    if isinstance(example, str | Path):
-        return arrays.read(example)
-    if isinstance(example, Mapping):
-        return {str(name): np.asarray(value) for name, value in example.items()}
-    raise BadData(f"an example of type {type(example).__name__}", hint="give a dict of arrays, or a .npz file")
+    known = Signature.parse(specs).inputs if specs else _described(description)
+    columns = description.get("columns") or ()
+    return example_of(example, known, () if specs else description.get("optional") or (), columns=columns)
 
 
 def _described(description: Mapping[str, Any]) -> list[TensorSpec]:
@@ -79,8 +93,14 @@ def _described(description: Mapping[str, Any]) -> list[TensorSpec]:
     ]
 
 
-def _merge(given: Arrays, described: Sequence[TensorSpec]) -> Signature:
-    """The example's names, types and sizes; a dimension is dynamic where the framework says that it is."""
+def _merge(
+    given: Arrays, described: Sequence[TensorSpec], accepted: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> Signature:
+    """The example's names, types and sizes; a dimension is dynamic where the framework says that it is.
+
+    A type that the framework says is its own is kept, unless the example has another that it accepts as well: an estimator
+    answers float64 and float32 each in its own way.
+    """
     known = {spec.name: spec for spec in described}
     specs = []
     for name, array in given.items():
@@ -90,7 +110,8 @@ def _merge(given: Arrays, described: Sequence[TensorSpec]) -> Signature:
         if spec is not None and spec.shape is not None and len(spec.shape) == array.ndim:
             named = _named_dims(spec).shape or ()
             shape = tuple(dim if isinstance(dim, str) else size for dim, size in zip(named, array.shape, strict=True))
-        specs.append(TensorSpec(name, spec.dtype if spec is not None and spec.shape is not None else dtype, shape))
+        own = spec is not None and spec.shape is not None and dtype not in accepted.get(name, ())
+        specs.append(TensorSpec(name, spec.dtype if spec is not None and own else dtype, shape))
     return Signature(tuple(specs))
 
 

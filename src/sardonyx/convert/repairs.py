@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from sardonyx.convert import number_types
 from sardonyx.model import Model
 
 Description = Mapping[str, Any]
@@ -193,6 +194,16 @@ REPAIRS = (
     Repair("sigmoid for every class", lambda model, said: bool(_softmax_trees(model, said)), _one_against_all),
     Repair("starting score set", lambda model, said: bool(_baseless_trees(model, said)), _set_base),
     Repair("missing link function appended", _lacks_link, _append_link),
+    Repair("sums of integers in int64", number_types.narrow_sums, number_types.widen_sums),
+    Repair(
+        "output types cast", lambda model, said: bool(number_types.other_types(model, said)), number_types.cast_outputs
+    ),
+    Repair("small integers computed in int32", number_types.has_small, number_types.compute_in_int32),
+    Repair(
+        "sums of int64 added up exactly",
+        lambda model, said: bool(number_types.long_sums(model, said)),
+        number_types.add_in_halves,
+    ),
 )
 
 

@@ -1,91 +1,217 @@
-"""Every route is run, every export is compared with the original, and the one that agrees is kept."""
+"""Every route is run, every export is searched for an input on which it differs from the original, and the best is kept."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sardonyx import files, history, progress
+from sardonyx.columns import store_fitted
 from sardonyx.convert.candidate import Candidate, rename
-from sardonyx.convert.counterexample import save_counterexample
+from sardonyx.convert.contender import Contender
 from sardonyx.convert.evaluate import Evaluation
 from sardonyx.convert.inputs import Inputs, settle
-from sardonyx.convert.probes import probes
-from sardonyx.convert.ranking import fastest
+from sardonyx.convert.ranking import best
+from sardonyx.convert.report import Outcome, report, unsteady_report
 from sardonyx.convert.spent import Spent
-from sardonyx.errors import UsageError
-from sardonyx.model import Model
-from sardonyx.report import Report, Table
-from sardonyx.sources import Original, Source, recognise
+from sardonyx.errors import SourceFailed, UsageError
+from sardonyx.falsify import Answered, Budget, Hints, Probe, Search
+from sardonyx.falsify.estimator import estimator_probes
+from sardonyx.report import Report
+from sardonyx.samples import probes_of
+from sardonyx.sources import Exported, Failure, Original, Source, Steadiness, recognise
 
 # Every exporter writes it well, and onnxruntime has loaded it since 1.14.
 DEFAULT_OPSET = 18
 AT_ONCE = 2
+# Batches of the user's data that are asked.
+DATA_BATCHES = 32
+# Sources that take a float64 where the export takes a float32, and answer it as it is.
+PRECISE = frozenset(("sklearn", "boosting"))
 
 
-def hold(
-    source: Any,
-    output: Path,
-    *,
-    inputs: Sequence[str],
-    example: Any,
-    weights: str | Path | None,
-    opset: int | None,
-    route: str,
-    input_names: Sequence[str],
-    output_names: Sequence[str],
-    training: bool,
-    python: str | Path | None,
-    trust: bool,
-    rtol: float | None,
-    atol: float | None,
-    timeout: float,
-) -> Report:
+@dataclass
+class Race:
+    """The exports, in the order of the routes: those still in it, and how the others ended."""
+
+    places: list[Contender | Candidate] = field(default_factory=list)
+
+    @property
+    def racing(self) -> list[Contender]:
+        return [place for place in self.places if isinstance(place, Contender) and place.racing]
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        return [place.candidate if isinstance(place, Contender) else place for place in self.places]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for, besides the source and where to write."""
+
+    inputs: Sequence[str] = ()
+    example: Any = None
+    weights: str | Path | None = None
+    opset: int | None = None
+    route: str = "auto"
+    input_names: Sequence[str] = ()
+    output_names: Sequence[str] = ()
+    training: bool = False
+    python: str | Path | None = None
+    trust: bool = False
+    rtol: float | None = None
+    atol: float | None = None
+    timeout: float = 300
+    data: Any = None
+    label: str | None = None
+    allow_random: bool = False
+    first_call: bool = False
+    search: float | None = None
+    seed: int = 0
+
+    def allows(self, steadiness: Steadiness) -> bool:
+        """Whether the user has said how to treat a model that answers the same inputs differently."""
+        return (self.allow_random or not steadiness.random) and (self.first_call or not steadiness.state)
+
+
+def run_tournament(source: Any, output: Path, settings: Settings) -> Report:
     """The tournament's report. The winner is written to `output`; if no route agrees, no model is written."""
     files.must_be_writable(output)
-    recognised = recognise(source, weights=weights, python=python, trust=trust)
-    routes = _routes(recognised, route)
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch, Original(recognised, timeout=timeout) as original:
+    recognised = recognise(source, weights=settings.weights, python=settings.python, trust=settings.trust)
+    routes = _routes(recognised, settings.route)
+    with (
+        tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch,
+        Original(recognised, timeout=settings.timeout) as original,
+    ):
         opened = original.processor_seconds
         description = original.describe()
-        settled = settle(inputs, example, description)
-        options = {
-            "opset": opset or DEFAULT_OPSET,
+        inputs = settle(settings.inputs, settings.example, description)
+        steadiness = _steadiness(original, inputs)
+        if not settings.allows(steadiness):
+            return unsteady_report(recognised, steadiness)
+        tournament = _Tournament(original, inputs, description, Path(scratch), settings, steadiness)
+        try:
+            tournament.compete(routes)
+            winner = tournament.crown(output)
+            tournament.spent.processor += original.processor_seconds - opened
+            return tournament.report(output, winner)
+        finally:
+            tournament.close()
+
+
+class _Tournament:
+    """One tournament: the original, the search, and the race of the exports."""
+
+    def __init__(
+        self,
+        original: Original,
+        inputs: Inputs,
+        description: Mapping[str, Any],
+        scratch: Path,
+        settings: Settings,
+        steadiness: Steadiness,
+    ) -> None:
+        self.original, self.inputs, self.description, self.scratch = original, inputs, description, scratch
+        self.settings, self.steadiness = settings, steadiness
+        self.race, self.spent = Race(), Spent()
+        self.options: dict[str, Any] = {
+            "opset": settings.opset or DEFAULT_OPSET,
             "input_names": [],  # the winner's inputs are renamed, so that until then all have the names of the example
-            "output_names": list(output_names),
-            "training": training,
+            "output_names": list(settings.output_names),
+            "training": settings.training,
         }
-        asked = probes(settled.signature, settled.example, description)
-        evaluation = Evaluation(
-            original,
-            settled,
-            description,
-            Path(scratch),
-            opset=opset,
-            output_names=output_names,
-            rtol=rtol,
-            atol=atol,
-            training=training,
-        )
-        spent = Spent()
-        candidates = _compete(original, evaluation, asked, routes, settled, Path(scratch), options, spent)
-        with spent.on("ranking"):
-            winner = fastest([c for c in candidates if c.verdict == "agrees"], settled.example)
-        spent.processor += original.processor_seconds - opened + evaluation.processor_seconds
+        self.evaluation = Evaluation(
+            original, inputs, description, scratch, opset=settings.opset, output_names=settings.output_names,
+            rtol=settings.rtol, atol=settings.atol, training=settings.training, ignored=steadiness.random,
+        )  # fmt: skip
+        budget = Budget() if settings.search is None else Budget(seconds=settings.search)
+        self.search = Search(
+            lambda batches, limit: original.explore(batches, limit=limit or None), original.branches, inputs.signature,
+            inputs.example, Hints.of(description), seed=settings.seed, budget=budget,
+        )  # fmt: skip
+
+    def compete(self, routes: Sequence[str]) -> None:
+        """Exports run beside each other and beside the original's own answers; a live object is only ever used by one."""
+        with progress.task("convert", total=2 * len(routes) + 2) as advance:
+            if self.original.source.live:
+                self._ask()
+                exports = [self._export(route) for route in routes]
+            else:
+                with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="route") as pool:
+                    waiting = [pool.submit(self._export, route) for route in routes]
+                    self._ask()
+                    advance(text="convert: the original has answered the first inputs")
+                    exports = [future.result() for future in waiting]
+            for exported in exports:
+                advance(2, text=f"convert: comparing {exported.route}")
+                with self.spent.on("comparing"):
+                    self.race.places.append(_entered(self.evaluation, exported, self.search.answered))
+            advance(text="convert: searching for an input that tells them apart")
+            with self.spent.on("searching"):
+                _search(self.evaluation, self.search, self.race, exports)
+                for contender in self.race.racing:
+                    self.evaluation.judge_spread(contender)
+
+    def crown(self, output: Path) -> Contender | None:
+        """The best of those still in the race, written to `output`; None if there is none."""
+        with self.spent.on("ranking"):
+            winner = best(self.race.racing, self.inputs.example)
+        self.spent.processor += self.evaluation.processor_seconds
         if winner is None:
-            evaluation.require_repeatable()
-        else:
-            assert winner.model is not None, "a candidate that agrees has a model"
-            if input_names:
-                rename(winner.model.ir.graph.inputs, input_names, "inputs")
-            step = history.step(
-                "convert", options={"source": str(recognised), "route": winner.route, **options}, repairs=winner.repairs
-            )
-            winner.model.record(step).save(output)
-        return _report(recognised, output, candidates, winner, evaluation, spent)
+            self.evaluation.require_repeatable()
+            return None
+        if self.settings.input_names:
+            rename(winner.model.ir.graph.inputs, self.settings.input_names, "inputs")
+        store_fitted(winner.model.ir, self.description.get("columns") or ())
+        said = {"source": str(self.original.source), "route": winner.candidate.route, **self.options}
+        winner.model.record(history.step("convert", options=said, repairs=winner.candidate.repairs)).save(output)
+        return winner
+
+    def report(self, output: Path, winner: Contender | None) -> Report:
+        outcome = Outcome(
+            self.original.source, output, self.race.candidates, winner, self.search, self.steadiness,
+            self.evaluation.unproven(),
+        )  # fmt: skip
+        return report(outcome, self.spent)
+
+    def close(self) -> None:
+        for place in self.race.places:
+            if isinstance(place, Contender):
+                self.evaluation.leave(place)
+
+    def _export(self, route: str) -> Exported:
+        return self.original.export(
+            route,
+            self.scratch / f"{route}.onnx",
+            example=self.inputs.example,
+            dynamic=self.inputs.dynamic,
+            **self.options,
+        )
+
+    def _ask(self) -> None:
+        """The original's answers to the example, to the user's data, and to what an estimator says of itself."""
+        signature, example = self.inputs.signature, self.inputs.example
+        extra = [*self._user_probes(), *estimator_probes(signature, example, self.description, self.settings.seed)]
+        with self.spent.on("original"):
+            answers = self.search.first(extra)
+            if isinstance(answers, Failure):
+                raise _refused_example(self.original, self.inputs, answers)
+            self.evaluation.hear(answers)
+
+    def _user_probes(self) -> list[Probe]:
+        """The first batches of the user's own data, for an estimator in the precision that they have."""
+        if self.settings.data is None:
+            return []
+        columns = self.description.get("columns") or ()
+        signature, label = self.inputs.signature, self.settings.label
+        batches = probes_of(self.settings.data, signature, limit=DATA_BATCHES, label=label, columns=columns)
+        if self.original.source.plugin not in PRECISE:
+            batches = [signature.fit(batch) for batch in batches]
+        return [Probe(f"the data, batch {index}", batch) for index, batch in enumerate(batches)]
 
 
 def _routes(source: Source, asked: str) -> tuple[str, ...]:
@@ -100,76 +226,54 @@ def _routes(source: Source, asked: str) -> tuple[str, ...]:
     return (asked,)
 
 
-def _compete(
-    original: Original,
-    evaluation: Evaluation,
-    asked: list[Any],
-    routes: Sequence[str],
-    inputs: Inputs,
-    scratch: Path,
-    options: dict[str, Any],
-    spent: Spent,
-) -> list[Candidate]:
-    """Exports run beside each other and beside the original's own answers; a live object is only ever used by one."""
-
-    def export(route: str) -> Any:
-        return original.export(
-            route, scratch / f"{route}.onnx", example=inputs.example, dynamic=inputs.dynamic, **options
-        )
-
-    with progress.task("convert", total=2 * len(routes) + 1) as advance:
-        if original.source.live:
-            with spent.on("original"):
-                evaluation.ask(asked)
-            exports = [export(route) for route in routes]
-        else:
-            with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="route") as pool:
-                waiting = [pool.submit(export, route) for route in routes]
-                with spent.on("original"):
-                    evaluation.ask(asked)
-                advance(text="convert: the original has answered the probes")
-                exports = [future.result() for future in waiting]
-        candidates = []
-        for exported in exports:
-            advance(2, text=f"convert: comparing {exported.route}")
-            with spent.on("comparing"):
-                candidates.append(evaluation.judge(exported))
-    return candidates
+def _steadiness(original: Original, inputs: Inputs) -> Steadiness:
+    """Whether the original answers the example alike when it is asked again; the example must be answered at all."""
+    try:
+        return original.steadiness(inputs.example)
+    except SourceFailed as error:
+        (answer,) = original.predict([inputs.example])
+        if isinstance(answer, Failure):
+            raise _refused_example(original, inputs, answer) from error
+        raise
 
 
-def _report(
-    source: Source,
-    output: Path,
-    candidates: list[Candidate],
-    winner: Candidate | None,
-    evaluation: Evaluation,
-    spent: Spent,
-) -> Report:
-    saved = {c.route: save_counterexample(c, output) for c in candidates}
-    rows = tuple((c.route, _shown(c, winner), c.max_error, c.tolerance, c.seconds, c.reason) for c in candidates)
-    table = Table("routes", ("route", "verdict", "max error", "tolerance", "seconds", "note"), rows)
-    fields: dict[str, Any] = {
-        "candidates": [c.to_dict(saved[c.route]) for c in candidates],
-        "probes": evaluation.probe_names,
-        "seconds": spent.to_dict() | {"exporters": sum(c.seconds for c in candidates)},
-    }
-    if winner is None:
-        return Report(
-            "convert", "no-route-agrees", False, fields={"route": None, "path": None, **fields}, tables=(table,),
-            summary=f"no export of {source} agrees with it, so none was written",
-        )  # fmt: skip
-    model = Model.load(output)
-    fields |= {
-        "route": winner.route, "path": str(output), "opset": model.opset, "ir_version": model.ir_version,
-        "inputs": [spec.to_dict() for spec in model.signature.inputs],
-        "outputs": [spec.to_dict() for spec in model.signature.outputs],
-        "repairs": list(winner.repairs),
-    }  # fmt: skip
-    summary = f"{output} by {winner.route}, opset {model.opset}; agrees with the original on {len(evaluation.probe_names)} probes"
-    return Report(
-        "convert", "converted", True, fields=fields, tables=(table,), summary=summary, artifacts={"model": model}
+def _refused_example(original: Original, inputs: Inputs, answer: Failure) -> SourceFailed:
+    where = f" at {answer.where}" if answer.where else ""
+    return SourceFailed(
+        f"{original.source} fails on the example inputs{where}: {answer.reason}",
+        hint=f"the example is {inputs.signature.describe()}; give real values with --example",
     )
 
 
-def _shown(candidate: Candidate, winner: Candidate | None) -> str:
-    return "winner" if candidate is winner else candidate.verdict
+def _entered(evaluation: Evaluation, exported: Exported, answered: Sequence[Answered]) -> Contender | Candidate:
+    """The export after its first comparison, repaired where it is wrong for a known reason."""
+    place = evaluation.enter(exported)
+    if isinstance(place, Contender):
+        evaluation.judge(place, answered)
+    return _or_repaired(evaluation, place, exported)
+
+
+def _or_repaired(evaluation: Evaluation, place: Contender | Candidate, exported: Exported) -> Contender | Candidate:
+    """The place itself, or a repaired copy that agrees where it does not."""
+    if isinstance(place, Contender) and place.racing:
+        return place
+    repaired = evaluation.repaired(place, exported)
+    if isinstance(place, Contender):
+        evaluation.leave(place)
+    if repaired is not None:
+        return repaired
+    return place.candidate if isinstance(place, Contender) else place
+
+
+def _search(evaluation: Evaluation, search: Search, race: Race, exports: Sequence[Exported]) -> None:
+    """Goes on asking for inputs that may tell the exports from the original, until none is left or the budget ends."""
+    if not race.racing:
+        return
+    for answers in search.rounds(lambda: race.racing):
+        evaluation.hear(answers)
+        for index, place in enumerate(race.places):
+            if isinstance(place, Contender) and place.racing and answers:
+                evaluation.judge(place, answers)
+                race.places[index] = _or_repaired(evaluation, place, exports[index])
+        if not race.racing:
+            return

@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from sardonyx.report import Report
 
 
-def inspect(model: str | Path | Model, *, sizes: Mapping[str, int] | None = None, top: int = 10) -> Report:
+def inspect(
+    model: str | Path | Model, *, sizes: Mapping[str, int] | None = None, top: int = 10, graph: bool = False
+) -> Report:
     """Inputs, outputs, parameters, multiply-accumulates, activation memory, operators by cost, and the `top` tensors.
 
-    Costs are counted for one set of sizes: dynamic dimensions take theirs from `sizes` by name, or defaults.
+    Costs are counted for one set of sizes: dynamic dimensions take theirs from `sizes` by name, or defaults. With `graph` the
+    report shows the graph itself in ONNX's text form, with large constants cut short, and has it in its field `graph`.
     """
     from sardonyx.inspect.summary import summarize
     from sardonyx.model import Model
 
-    return summarize(Model.load(model), sizes=dict(sizes or {}), top=top)
+    return summarize(Model.load(model), sizes=dict(sizes or {}), top=top, graph=graph)

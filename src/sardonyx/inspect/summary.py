@@ -13,6 +13,7 @@ from sardonyx.errors import UsageError
 from sardonyx.inspect.costs import Costs, costs
 from sardonyx.inspect.facts import Fact, Shape, operator_name
 from sardonyx.inspect.functions import written_out
+from sardonyx.inspect.graph_text import graph_text
 from sardonyx.inspect.memory import Memory, activations
 from sardonyx.inspect.shapes import Walk
 from sardonyx.inspect.tables import notes, sentence, tables
@@ -39,10 +40,13 @@ class Anatomy:
         return sum(weight.parameters for weight in self.weights) + learned_attributes(self.model.ir)
 
 
-def summarize(model: Model, *, sizes: Mapping[str, int], top: int) -> Report:
-    """What the model is made of and what it costs with dynamic dimensions of these sizes."""
+def summarize(model: Model, *, sizes: Mapping[str, int], top: int, graph: bool = False) -> Report:
+    """What the model is made of and what it costs with dynamic dimensions of these sizes; with `graph`, the graph itself."""
     found = dissect(model, sizes)
     fields = {**_identity(found), **_counted(found), "tensors": _biggest(found, top)}
+    if graph:
+        text = graph_text(model)
+        return Report("inspect", "ok", True, {**fields, "graph": text}, summary=sentence(fields), listing=text)
     return Report("inspect", "ok", True, fields, notes(fields), tables(fields), sentence(fields))
 
 

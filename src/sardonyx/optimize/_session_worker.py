@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sardonyx.model import Model
-from sardonyx.run.session import Session, Settings
+from sardonyx.run.session import Session, Settings, stored_level
 from sardonyx.signature import Array, Arrays
 
 DISTRIBUTIONS = ("onnxruntime",)
@@ -14,7 +14,9 @@ DISTRIBUTIONS = ("onnxruntime",)
 
 def load(source: dict[str, Any]) -> Session:
     # With its signature given, a session does not look for settings that the model was tuned to before.
-    return Session(source["path"], Settings(**source["settings"]), signature=Model.load(source["path"]).signature)
+    model = Model.load(source["path"])
+    settings = Settings(**source["settings"], level=stored_level(model))
+    return Session(source["path"], settings, signature=model.signature)
 
 
 def predict(session: Session, inputs: Arrays, *, double: bool = False) -> list[tuple[str, Array]]:

@@ -21,7 +21,8 @@ WORDS = 200
 class Entry:
     """A candidate. `verdict` is `winner`, `not-chosen`, `slower`, `wrong`, `refused`, `not-installed` or `not-tried`.
 
-    `max_error` and `tolerance` are those of the element that used most of its tolerance.
+    `max_error` and `tolerance` are those of the element that used most of its tolerance. `level` is how far onnxruntime may
+    change its graph, where its answers are wrong by default.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Entry:
     speedup: Ratio | None = None
     seconds: float = 0.0
     notes: list[Note] = field(default_factory=list)
+    level: str | None = None
 
     @property
     def standing(self) -> bool:

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx.bench.ratio import Ratio
+from sardonyx.compare.optimizer import Doubt
 from sardonyx.deadline import OUT_OF_TIME
 from sardonyx.measuring import busy, out_of_time
 from sardonyx.model import Model
 from sardonyx.optimize.entry import INPUT, Entry
 from sardonyx.optimize.passes._rewrite import Note
 from sardonyx.optimize.tuning import Tuned
-from sardonyx.report import Report, Table, human_bytes
+from sardonyx.report import Finding, Report, Table, human_bytes
+from sardonyx.run.session import LEVEL_KEY
 
 NOTHING = (
     "nothing was tried: to start, and to let the model answer what candidates are compared on, took half of the time"
@@ -31,6 +33,7 @@ def tell(
     before: Entry,
     explain: bool,
     level: str,
+    doubt: Doubt | None,
     answered: bool,
     seconds: tuple[float, float],
     others: float | None,
@@ -62,9 +65,21 @@ def tell(
     tables = [_candidates(entries), *([_tuning(tuned)] if tuned else []), *(_explained(notes) if explain else [])]
     return Report(
         "optimize", "optimized" if better else "unchanged", True, fields,
-        (*out_of_time(_late(entries, tuned, answered), "give more --seconds"), *busy(others)), tuple(tables),
-        summary=_summary(output, winner, entries, before, gain, tuned), artifacts={"model": Model.load(output)},
+        (*_findings(doubt, winner), *out_of_time(_late(entries, tuned, answered), "give more --seconds"), *busy(others)),
+        tuple(tables), summary=_summary(output, winner, entries, before, gain, tuned), artifacts={"model": Model.load(output)},
     )  # fmt: skip
+
+
+def _findings(doubt: Doubt | None, winner: Entry) -> tuple[Finding, ...]:
+    """What onnxruntime's optimiser did to the input, with what the output does about it."""
+    if doubt is None:
+        return ()
+    hint = doubt.option
+    if doubt.level != "all" and winner.level is None:
+        hint = f"use the output: the graph by {winner.name} is right with onnxruntime's defaults; the input is not"
+    elif doubt.level != "all":
+        hint = f"the output says so in its metadata ('{LEVEL_KEY}'), which sardonyx honours; elsewhere {hint}"
+    return (doubt.finding(hint),)
 
 
 def _late(entries: Sequence[Entry], tuned: Tuned | None, answered: bool) -> list[str]:

@@ -21,7 +21,7 @@ from sardonyx.optimize.gate import Gate
 from sardonyx.optimize.making import make_all
 from sardonyx.optimize.telling import tell
 from sardonyx.report import Report
-from sardonyx.run.session import store
+from sardonyx.run.session import store, store_level, stored_level
 from sardonyx.signature import Signature
 
 LEVELS = ("portable", "machine")
@@ -29,6 +29,8 @@ LEVELS = ("portable", "machine")
 ANSWERED, MADE, COMPARED, MEASURED = 0.5, 0.65, 0.85, 0.97
 # A file that is smaller by less than this is not worth another graph.
 SMALLER = 0.99
+# The candidates of onnxruntime's own optimiser begin with this.
+RUNTIME = "onnxruntime"
 
 
 def hold(
@@ -53,8 +55,10 @@ def hold(
     with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
         source = _on_disk(model, Path(scratch))
         base = _specialised(source, shapes, Path(scratch))
-        original = Entry(INPUT, path=base).measured_file()
         gate = _gate(source, Model.load(base).signature, data, seed, limit)
+        # Without an answer in time, the level that the model came with is all that is known.
+        safe = stored_level(Model.load(model)) if gate is None else gate.level
+        original = Entry(INPUT, path=_safe(base, safe, Path(scratch)), level=safe).measured_file()
         entries = [original, *_candidates(base, Path(scratch), level, gate, limit)]
         with Watch() as watch:
             winner, gain = _race(entries, gate, measuring, limit, seed)
@@ -62,11 +66,12 @@ def hold(
         taken = limit.taken
         again = Deadline(limit.seconds)
         tuned = tuning.tune(winner.path, gate, seconds=measuring, limit=again, seed=seed) if tune and gate else None
-        changed = winner is not original or base != source or (tuned is not None and bool(tuned.settings.tuned))
+        changed = winner.path != source or (tuned is not None and bool(tuned.settings.tuned))
         _write(winner, output, changed, source, tuned, {"level": level, "shapes": dict(shapes), "winner": winner.name})
         return tell(
             output, winner, entries, gain, tuned, before=original, explain=explain, level=level,
-            answered=gate is not None, seconds=(limit.seconds, taken), others=watch.share,
+            doubt=None if gate is None else gate.doubt, answered=gate is not None, seconds=(limit.seconds, taken),
+            others=watch.share,
         )  # fmt: skip
 
 
@@ -79,14 +84,25 @@ def _check(level: str, seconds: float) -> None:
 
 def _on_disk(model: str | Path | Model, scratch: Path) -> Path:
     """The model as a file: third parties' optimisers take nothing else. A model in memory is written as it is now."""
-    if not isinstance(model, Model):
-        Model.load(model)
+    loaded = Model.load(model)
+    if not isinstance(model, Model) and stored_level(loaded) is None:
         return Path(model)
-    return Model(model.ir.clone()).save(scratch / "given.onnx")
+    given = Model(loaded.ir.clone())
+    store_level(given, "all")  # found out anew: onnxruntime may have been mended since
+    return given.save(scratch / "given.onnx")
 
 
 def _specialised(source: Path, shapes: sizes.Shapes, scratch: Path) -> Path:
     return sizes.fix(Model.load(source), shapes).save(scratch / "specialised.onnx") if shapes else source
+
+
+def _safe(path: Path, level: str | None, folder: Path) -> Path:
+    """The model, with the level written into it at which onnxruntime answers right, where it does not by default."""
+    if level is None:
+        return path
+    model = Model.load(path)
+    store_level(model, level)
+    return model.save(folder / f"safe_{path.name}")
 
 
 def _gate(source: Path, signature: Signature, data: Any, seed: int, limit: Deadline) -> Gate | None:
@@ -126,12 +142,18 @@ def _judged(chosen: Sequence[Way], base: Path, scratch: Path, level: str, gate: 
 def _judge(entry: Entry, path: Path, gate: Gate) -> None:
     try:
         judgement, reason = gate.judge(path)
+        if reason and gate.level is not None:
+            entry.level, entry.path = gate.level, _safe(path, gate.level, path.parent)
+            judgement, reason = gate.judge(entry.path)
+            entry.reason = f"right only at onnxruntime's optimisation level '{gate.level}', which it says"
     except SardonyxError as error:
         entry.out("refused", error.message)
         return
     worst = max(judgement.outputs, key=lambda output: output.used, default=None)
     if worst is not None:
         entry.max_error, entry.tolerance = worst.error, worst.tolerance
+    if reason and gate.doubt is not None and entry.name.startswith(RUNTIME):
+        reason = f"onnxruntime's graph optimiser changes this model's answers: {reason}"
     if reason:
         entry.out("wrong", reason)
 
@@ -139,9 +161,15 @@ def _judge(entry: Entry, path: Path, gate: Gate) -> None:
 def _race(
     entries: Sequence[Entry], gate: Gate | None, measuring: float, limit: Deadline, seed: int
 ) -> tuple[Entry, Ratio]:
-    """The winner and its speed-up over the input. One that turns out to be slower gives way to the next."""
+    """The winner and its speed-up over the input. One that turns out to be slower gives way to the next.
+
+    Where the input is only right at a lower level of onnxruntime's optimiser, candidates that are right at all of them come
+    first, and need not be better in another way.
+    """
     original, measured = entries[0], limit.at(MEASURED)
     standing = [entry for entry in entries if entry.standing]
+    if gate is not None and gate.level is not None and any(entry.level is None for entry in standing):
+        standing = [entry for entry in standing if entry is original or entry.level is None]
     same = Ratio(1.0, 1.0, 1.0)
     if len(standing) > 1 and gate is not None:
         with progress.task("measuring the candidates"):
@@ -156,7 +184,7 @@ def _race(
             entry.speedup = gain
             if gain.verdict == "slower":
                 entry.out("slower", f"{gain.ratio:.2f} times as fast as the input")
-            elif gain.verdict == "faster" or _is_leaner(entry, original):
+            elif gain.verdict == "faster" or _is_leaner(entry, original) or entry.level != original.level:
                 entry.verdict = "winner"
                 return entry, gain
     original.verdict, original.speedup = "winner", same

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
 from sardonyx import history, progress, registry
 from sardonyx.errors import UsageError
 from sardonyx.files import replacing_folder, sha256
+from sardonyx.golden import GOLDEN, Golden, load
 from sardonyx.model import Model
 from sardonyx.package._subject import MODEL, Subject, Wishes
 from sardonyx.report import Finding, Report, Table, human_bytes
 from sardonyx.run.session import Session, Settings
 
+CODES = {"golden-case-broken": "The packaged model answers a golden case of its bundle otherwise."}
 RECORD = "sardonyx.json"
 FORMAT = 1
 _PACKAGE = "sardonyx.package"
@@ -41,8 +44,7 @@ def deploy(source: str | Path | Model, output: Path, target: str, wishes: Wishes
             with progress.task(f"writing for {target}"):
                 said: tuple[Finding, ...] = tuple(plugin.package(subject, folder, wishes))
             with progress.task("checking what was written"):
-                _must_load(folder)
-                said += tuple(plugin.check(folder))
+                said += (*_replay(folder), *plugin.check(folder))
             steps = _steps(plugin.STEPS, subject, output)
             report = _report(target, subject, output, _files(folder), said, steps)
             if not report.ok:
@@ -53,10 +55,16 @@ def deploy(source: str | Path | Model, output: Path, target: str, wishes: Wishes
     return report
 
 
-def _must_load(folder: Path) -> None:
-    """Opens every model of the folder where it lies now: its external data must have come along."""
+def _replay(folder: Path) -> Iterator[Finding]:
+    """Opens every model of the folder where it lies now, with its external data, and replays its golden cases."""
     for path in sorted(folder.rglob(MODEL)):
-        Session(path, Settings(threads=1))
+        session, kept = Session(path, Settings(threads=1)), path.with_name(GOLDEN)
+        golden = load(kept) if kept.is_file() else Golden((), ())
+        judged = [golden.judge(index, session(case.inputs)) for index, case in enumerate(golden.cases)]
+        bad = [index for index, found in enumerate(judged) if found.verdict == "mismatch"]
+        if bad:
+            words = f"{len(bad)} of {len(judged)} golden cases are answered otherwise, case {bad[0]} first"
+            yield Finding("error", "golden-case-broken", str(path.relative_to(folder)), words, "sardonyx verify BUNDLE")
 
 
 def _files(folder: Path) -> dict[str, Path]:

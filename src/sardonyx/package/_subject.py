@@ -9,14 +9,16 @@ from functools import cached_property
 from pathlib import Path
 
 from sardonyx import external
+from sardonyx.bundle_model import RECORD
 from sardonyx.errors import RuntimeRefused, UsageError
+from sardonyx.golden import GOLDEN
 from sardonyx.model import Model
 from sardonyx.proto import read_proto
 from sardonyx.serve import repository
 from sardonyx.serve.tensors import DATATYPES
 from sardonyx.signature import Signature
 
-MODEL, GOLDEN = "model.onnx", "golden.safetensors"
+MODEL = "model.onnx"
 # As a folder, an image and an address may be called, with nothing that YAML or a shell would read otherwise.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,48}[A-Za-z0-9])?")
 _IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@sha256:[0-9a-f]{64})?")
@@ -54,7 +56,7 @@ class Subject:
 
     def __init__(self, source: str | Path | Model, name: str | None = None) -> None:
         path = None if isinstance(source, Model) else Path(source)
-        if path is not None and (path / repository.RECORD).is_file():
+        if path is not None and (path / RECORD).is_file():
             entry = repository.find(path)[0]  # which compares the bundle's hash
             path, called = entry.path, entry.name
         else:
@@ -92,7 +94,7 @@ class Subject:
             (folder / location).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self._path.parent / location, folder / location)
         golden = self._path.parent / GOLDEN
-        if (self._path.parent / repository.RECORD).is_file() and golden.is_file():
+        if (self._path.parent / RECORD).is_file() and golden.is_file():
             shutil.copyfile(golden, folder / GOLDEN)
         return target
 

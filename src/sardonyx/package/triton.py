@@ -12,7 +12,7 @@ from sardonyx.package import _prototext as prototext
 from sardonyx.package._prototext import Word
 from sardonyx.package._subject import MODEL, Subject, Wishes
 from sardonyx.report import Finding
-from sardonyx.run.session import Session, Settings
+from sardonyx.run.session import Session, Settings, stored_level
 from sardonyx.serve.policy import LARGEST, why_not_batched
 from sardonyx.serve.tensors import DATATYPES
 from sardonyx.serve.terms import Terms, sizes_of
@@ -30,6 +30,8 @@ CODES = {
     "triton-config": "config.pbtxt does not say what the model takes and gives.",
 }
 CONFIG, VERSION = "config.pbtxt", "1"
+# Triton's numbers for how far onnxruntime may change the graph, where that is not all the way.
+LEVELS = {"none": 2, "basic": -1, "extended": 1}
 
 
 def package(subject: Subject, folder: Path, wishes: Wishes) -> list[Finding]:
@@ -37,7 +39,8 @@ def package(subject: Subject, folder: Path, wishes: Wishes) -> list[Finding]:
     path = subject.write(folder / subject.name / VERSION)
     reason = _why_not_batched(path, subject.signature)
     most = 0 if reason else wishes.max_batch or LARGEST
-    (path.parent.parent / CONFIG).write_text(prototext.dumps(_config(subject.name, subject.signature, most)))
+    level = stored_level(subject.model)
+    (path.parent.parent / CONFIG).write_text(prototext.dumps(_config(subject.name, subject.signature, most, level)))
     return [Finding("info", "triton-not-batched", subject.name, reason)] if reason else []
 
 
@@ -50,7 +53,7 @@ def check(folder: Path) -> list[Finding]:
     ]
 
 
-def _config(name: str, signature: Signature, most: int) -> dict[str, Any]:
+def _config(name: str, signature: Signature, most: int, level: str | None) -> dict[str, Any]:
     config = {
         "name": name,
         "platform": "onnxruntime_onnx",
@@ -62,6 +65,8 @@ def _config(name: str, signature: Signature, most: int) -> dict[str, Any]:
         "version_policy": {"latest": {"num_versions": 1}},
         "instance_group": [{"kind": Word("KIND_CPU"), "count": 1}],
     }
+    if level in LEVELS:
+        config["optimization"] = {"graph": {"level": LEVELS[level]}}
     return config | ({"dynamic_batching": {}} if most > 0 else {})
 
 
@@ -86,7 +91,7 @@ def _why_not_batched(path: Path, signature: Signature) -> str:
     alone = any(len(spec.shape or ()) < 2 for spec in (*signature.inputs, *signature.outputs))
     if terms.batchable and alone:
         return "an input or output has no dimension besides the batch, and Triton would ask for another one"
-    session = Session(path, Settings(threads=1), signature=signature)
+    session = Session(path, Settings(threads=1))
     names = signature.input_names
 
     def run(outputs: tuple[str, ...], inputs: Sequence[Array]) -> list[Array]:
@@ -106,7 +111,8 @@ def _problems(path: Path) -> Iterator[str]:
         yield f"it is not protobuf text: {error}"
         return
     most = found.get("max_batch_size", [0])[0]
-    expected = prototext.loads(prototext.dumps(_config(path.parent.name, Model.load(model).signature, most)))
+    loaded = Model.load(model)
+    expected = prototext.loads(prototext.dumps(_config(path.parent.name, loaded.signature, most, stored_level(loaded))))
     for field in sorted(expected.keys() | found.keys()):
         if found.get(field) != expected.get(field):
             yield f"{field} is {found.get(field)}, and the model asks for {expected.get(field)}"

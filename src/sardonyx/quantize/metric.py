@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import callables, deadline
+from sardonyx.decision import decided
 from sardonyx.errors import BadData, SourceFailed, UsageError
 from sardonyx.signature import Array
 
@@ -65,8 +66,11 @@ class Budget:
         return f"{self.amount:.3g}" if not self.relative else f"{self.amount * 100:g}%"
 
 
-def chosen(name: str, *, labelled: bool, classifier: bool, integer_labels: bool) -> Metric:
-    """The metric of that name. `auto` is the task's own where there are labels, and agreement with float where not."""
+def chosen(name: str, *, labelled: bool, classifier: bool, integer_labels: bool, label_hint: str = "") -> Metric:
+    """The metric of that name. `auto` is the task's own where there are labels, and agreement with float where not.
+
+    `label_hint` says how to give labels where they are needed.
+    """
     if name == "auto":
         name = _automatic(labelled, classifier, integer_labels)
     if name in UNLABELLED and (not labelled or name == "agreement"):
@@ -75,7 +79,7 @@ def chosen(name: str, *, labelled: bool, classifier: bool, integer_labels: bool)
         if not labelled:
             raise BadData(
                 f"the metric '{name}' needs labels, and the data has none",
-                hint="give labels in an array named 'label', or use --metric agreement or cosine, which compare with float",
+                hint=f"{label_hint or 'give labels'}; or use --metric agreement or cosine, which compare with float",
             )
         return LABELLED[name] if name in LABELLED else _own(name)
     known = ", ".join(dict.fromkeys(["auto", *LABELLED, *UNLABELLED]))
@@ -86,17 +90,6 @@ def _automatic(labelled: bool, classifier: bool, integer_labels: bool) -> str:
     if not labelled:
         return "agreement" if classifier else "cosine"
     return "accuracy" if integer_labels else "rmse"
-
-
-def decided(outputs: Array) -> Array:
-    """The class that the scores speak for: the largest of several, or which side of the middle a single one lies on."""
-    if outputs.dtype.kind in "iub" or outputs.ndim == 0:
-        return outputs
-    if outputs.ndim >= 2 and outputs.shape[-1] > 1:
-        return outputs.argmax(axis=-1)
-    single = outputs.reshape(len(outputs)) if outputs.ndim == 2 else outputs
-    probabilities = single.size > 0 and single.min() >= 0 and single.max() <= 1
-    return (single > (0.5 if probabilities else 0)).astype(np.int64)
 
 
 def _accuracy(outputs: Array, truth: Array) -> Rows:

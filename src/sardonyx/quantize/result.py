@@ -22,6 +22,7 @@ from sardonyx.quantize.prepare import float_nodes
 from sardonyx.quantize.search import Search
 from sardonyx.quantize.split import Data
 from sardonyx.report import Finding, Report, Table
+from sardonyx.run.session import store_level
 
 NO_NODES = "no Conv, MatMul or Gemm with constant float32 weights"
 CODES = {
@@ -53,6 +54,7 @@ def write(outcome: Outcome) -> None:
         return
     model = winner.variant.model
     model.ir.metadata_props.update(outcome.model.ir.metadata_props)
+    store_level(model, outcome.guard.settings.level or "all")  # at which it was judged and timed
     model.record(
         step(
             "quantize",

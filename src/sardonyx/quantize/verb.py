@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from sardonyx import deadline, registry
 from sardonyx.bench.interleave import least_seconds, timed
+from sardonyx.compare.optimizer import Doubt, doubt_on
 from sardonyx.deadline import Deadline, OutOfTime
-from sardonyx.errors import UsageError
+from sardonyx.errors import BadData, UsageError
 from sardonyx.files import check_target
 from sardonyx.model import Model
 from sardonyx.quantize import metric as metrics
@@ -25,7 +26,7 @@ from sardonyx.quantize.result import Outcome, report_of, report_too_short, repor
 from sardonyx.quantize.search import SCHEMES, Search
 from sardonyx.quantize.subject import CALIBRATORS, Subject
 from sardonyx.report import Report
-from sardonyx.run.session import Session, Settings
+from sardonyx.run.session import Session, Settings, stored_level
 from sardonyx.samples import Samples
 from sardonyx.signature import Arrays
 
@@ -52,7 +53,10 @@ class Wish:
 
 @dataclass(frozen=True)
 class Start:
-    """What the search begins with. `available` are the held-out examples that there are, used or not."""
+    """What the search begins with. `available` are the held-out examples that there are, used or not.
+
+    `doubt` is what onnxruntime's optimiser changes of the model's answers.
+    """
 
     subject: Subject
     float_session: Session
@@ -62,6 +66,7 @@ class Start:
     screening: Reference
     held_out: Reference
     feed: Arrays
+    doubt: Doubt | None
 
 
 def quantize_model(
@@ -112,12 +117,15 @@ def quantize_model(
     write(outcome)
     if plot_file is not None:
         plot.pareto(outcome.search.candidates, outcome.winner, wish.budget, plot_file)
-    return report_of(outcome)
+    report, doubt = report_of(outcome), start.doubt
+    return report if doubt is None else replace(report, findings=(*(report.findings or ()), doubt.finding()))
 
 
 def _start(model: Model, ready: Model, opened: split.Data, feed: Arrays, wish: Wish, limit: Deadline) -> Start:
     """The data answered by float, as much of it as there is time for, and the model made even."""
-    settings = Settings(threads=wish.threads, rests=True)
+    doubt = doubt_on(model, [next(iter(opened.calibration)).inputs])
+    level = stored_level(model) if doubt is None else doubt.level
+    settings = Settings(threads=wish.threads, rests=True, level=level)
     float_session = Session(model.path if model.path is not None else model, settings, signature=model.signature)
     screening, each = _screening(float_session, opened, SCREENING * limit.seconds, limit.at(ANSWERED))
     judge = _judge(wish.metric, wish.budget, ready, screening, opened, wish.seed)
@@ -131,7 +139,7 @@ def _start(model: Model, ready: Model, opened: split.Data, feed: Arrays, wish: W
         even, opened.calibration, settings,
         calibrator="minmax" if wish.calibrator == "auto" else wish.calibrator, limit=limit,
     )  # fmt: skip
-    return Start(subject, float_session, opened, available, judge, screening, held_out, feed)
+    return Start(subject, float_session, opened, available, judge, screening, held_out, feed, doubt)
 
 
 def _too_slow(start: Start, limit: Deadline) -> str:
@@ -185,11 +193,14 @@ def _screening(session: Session, data: split.Data, seconds: float, limit: Deadli
 
 def _judge(name: str, budget: metrics.Budget, model: Model, screening: Reference, data: split.Data, seed: int) -> Judge:
     label = screening.batches[0].label
+    if label is not None and label.dtype.kind in "OUS":
+        raise BadData("the labels are text, and the model gives scores", hint="number the classes from 0, in its order")
     chosen = metrics.chosen(
         name,
         labelled=data.labelled,
         classifier=is_classifier(model, screening.outputs[0]),
         integer_labels=label is not None and np.asarray(label).dtype.kind in "iub",
+        label_hint=data.calibration.samples.label_hint,
     )
     return Judge(chosen, budget, seed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from sardonyx.model import Model
@@ -17,7 +17,8 @@ def run(
     model: str | Path | Model,
     inputs: Mapping[str, Any] | None = None,
     *,
-    data: str | Path | None = None,
+    data: Any = None,
+    label: str | None = None,
     output: str | Path | None = None,
     provider: str = "cpu",
     threads: int | None = None,
@@ -37,8 +38,9 @@ def run(
 ) -> Report:
     """The outputs of the model, as arrays in `report.artifacts["outputs"]` and in the file `output` if one is named.
 
-    `inputs` maps names to arrays, lists, files (.npy, .npz, .safetensors, images), or a type with a shape to generate, as
-    "float32[1,3,32,32]". A number fills an input that is no scalar. `data` is a file with several inputs by name. What neither
+    `model` is an ONNX model or a bundle. `inputs` maps names to arrays, lists, files (.npy, .npz, .safetensors, .csv, .parquet,
+    images), or a type with a shape to generate, as "float32[1,3,32,32]". A number fills an input that is no scalar. `data` is a
+    file, a DataFrame or a dict with several inputs by name; what `label` names in it, else `label`, is no input. What neither
     gives is generated from `seed`, with dynamic dimensions sized by `sizes`, and the report says so.
 
     `task` "classify" or "detect" takes one picture, a file or uint8 pixels, and adds `classes` or `boxes` to the report;
@@ -48,11 +50,17 @@ def run(
 
     The `engine` "ray" scores `data`, a file or a folder of files of any length, on a Ray cluster, and writes to `output`.
     """
+    from sardonyx.bundle_model import is_bundle, model_in
+    from sardonyx.dataset import Dataset
+
+    if is_bundle(model):
+        model = model_in(cast("str | Path", model))
+    Dataset.of(data, label)  # which refuses a label without data
     if engine != "local":
         from sardonyx.run.ray_score import score_only
 
         given = {"input": inputs, "size": sizes, "task": task, "embed-preprocessing": embed_preprocessing}
-        return score_only(engine, model, data, output, provider=provider, threads=threads, unfit=given)
+        return score_only(engine, model, data, output, label=label, provider=provider, threads=threads, unfit=given)
     from sardonyx.run.once import run_once
 
     asked = _asked(
@@ -60,17 +68,9 @@ def run(
         channel_order=channel_order, head=head, score=score, overlap=overlap,
     )  # fmt: skip
     return run_once(
-        model,
-        inputs or {},
-        data=data,
-        output=output,
-        provider=provider,
-        threads=threads,
-        sizes=dict(sizes or {}),
-        seed=seed,
-        asked=asked,
-        embed=embed_preprocessing,
-    )
+        model, inputs or {}, data=data, label=label, output=output, provider=provider, threads=threads, sizes=dict(sizes or {}),
+        seed=seed, asked=asked, embed=embed_preprocessing,
+    )  # fmt: skip
 
 
 def _asked(task: str | None, embed: str | Path | None, **words: Any) -> Task | None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sardonyx import arrays, images
-from sardonyx.arrays import NAMELESS
+from sardonyx import arrays, data_frame, images
+from sardonyx.arrays import Rows
+from sardonyx.dataset import in_memory, misfit, named
 from sardonyx.errors import BadData, NotFound, UsageError
-from sardonyx.samples import LABEL
+from sardonyx.frame import Frame
 from sardonyx.signature import Array, Arrays, Signature, TensorSpec, parse_type
 
 _NUMBERS = (bool, int, float, np.generic)
+# Columns that are named where an input came from.
+_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,14 @@ def prepare(
     signature: Signature,
     given: Mapping[str, Any],
     *,
-    data: str | Path | None = None,
+    data: Any = None,
+    label: str | None = None,
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
 ) -> Inputs:
     """All inputs of the model, or one error that names everything wrong with what was given."""
     _refuse_unknown_sizes(signature, sizes or {})
-    found, problems = _understood(signature, given, data)
+    found, problems, spare = _understood(signature, given, data, label)
     wanted = replace(signature, inputs=tuple(_with_shape(spec, found) for spec in signature.inputs))
     whole = {name: item.array for name, item in found.items() if item.array is not None}
     missing = [spec.name for spec in signature.inputs if spec.name not in whole]
@@ -59,7 +63,7 @@ def prepare(
         whole |= _made(wanted, found, missing, _bound(signature, found, sizes or {}), seed)
         fitted, problems = signature.try_fit(whole, sizes)
     if problems:
-        raise signature.misfit(problems)
+        raise misfit(signature, problems, spare, what="the inputs")
     origins = {
         spec.name: (found[spec.name].origin if spec.name in found else "") or _drawn(spec, fitted[spec.name], seed)
         for spec in signature.inputs
@@ -70,12 +74,18 @@ def prepare(
 
 
 def _understood(
-    signature: Signature, given: Mapping[str, Any], data: str | Path | None
-) -> tuple[dict[str, _Given], list[str]]:
-    """What was given for each input, and what could not be read. Inputs given one by one come before those of `data`."""
+    signature: Signature, given: Mapping[str, Any], data: Any, label: str | None
+) -> tuple[dict[str, _Given], list[str], tuple[str, ...]]:
+    """What was given for each input, what could not be read, and names of the data that no input has.
+
+    Inputs given one by one come before those of `data`.
+    """
     specs = {spec.name: spec for spec in signature.inputs}
     problems = [f"{name}: the model has no such input" for name in given if name not in specs]
-    found = {} if data is None else _from_data(signature, data)
+    found, spare = dict[str, _Given](), tuple[str, ...]()
+    if data is not None:
+        found, wrong, spare = _from_data(signature, data, label, given)
+        problems += wrong
     for name in given:
         if name not in specs:
             continue
@@ -85,19 +95,37 @@ def _understood(
             problems.append(f"{name}: {error.message}")
         except (ValueError, OSError) as error:
             problems.append(f"{name}: {error}")
-    return found, problems
+    return found, problems, spare
 
 
-def _from_data(signature: Signature, data: str | Path) -> dict[str, _Given]:
+def _from_data(
+    signature: Signature, data: Any, label: str | None, given: Mapping[str, Any]
+) -> tuple[dict[str, _Given], list[str], tuple[str, ...]]:
+    """The inputs in a file, a table or a dict of arrays, but those of a table that are given one by one anyway."""
+    loaded, where = _open_data(data)
+    left = replace(signature, inputs=tuple(spec for spec in signature.inputs if spec.name not in given))
+    found = named(loaded, left if isinstance(loaded, Frame) else signature, label=label, ignored=True, where=where)
+    told = {name: f"{where}: {_counted(taken)}" for name, taken in found.columns.items()}
+    made = {name: _Given(told.get(name, where), np.asarray(rows[...])) for name, rows in found.inputs.items()}
+    return made, found.problems, found.spare
+
+
+def _open_data(data: Any) -> tuple[Mapping[str, Rows] | Frame, str]:
+    """The arrays or columns, and what to call where they come from."""
+    if data_frame.is_frame(data):
+        return data_frame.of_object(data), "the DataFrame"
+    if isinstance(data, Mapping):
+        return in_memory(data), "the data"
     path = Path(data)
     if path.is_dir():
         raise BadData(f"{path} is a folder, and run takes one batch", hint="give one image with --input NAME=FILE")
-    loaded = arrays.read(path)
-    if LABEL not in signature.input_names:
-        loaded.pop(LABEL, None)
-    if list(loaded) == [NAMELESS] and len(signature.inputs) == 1:
-        loaded = {signature.inputs[0].name: loaded[NAMELESS]}
-    return {name: _Given(str(path), array) for name, array in loaded.items()}
+    return arrays.open_arrays(path), str(path)
+
+
+def _counted(columns: Sequence[str]) -> str:
+    """The columns of an input in words: all of them, or the first few."""
+    more = f" and {len(columns) - _NAMED} more" if len(columns) > _NAMED else ""
+    return f"{'column' if len(columns) == 1 else 'columns'} {', '.join(columns[:_NAMED])}{more}"
 
 
 def _read(value: Any, spec: TensorSpec) -> _Given:
@@ -137,15 +165,27 @@ def _from_file(path: Path, spec: TensorSpec) -> _Given:
         )
     if arrays.kind(path) is None:
         if path.suffix.lower() not in images.SUFFIXES:
-            raise ValueError(f"{path} is neither a .npy, .npz or .safetensors file nor an image")
+            raise ValueError(f"{path} is neither a {arrays.KINDS} file nor an image")
         array, done = images.load(path, spec)
         return _Given(f"{path}: {done}", array)
-    loaded = arrays.read(path)
+    loaded = arrays.open_arrays(path)
+    if isinstance(loaded, Frame):
+        return _from_table(loaded, path, spec)
     if len(loaded) > 1 and spec.name not in loaded:
         raise ValueError(f"{path} holds several arrays, and none is called {spec.name}: {', '.join(loaded)}")
     if not loaded:
         raise ValueError(f"{path} holds no array")
-    return _Given(str(path), loaded[spec.name] if spec.name in loaded else next(iter(loaded.values())))
+    rows = loaded[spec.name] if spec.name in loaded else next(iter(loaded.values()))
+    return _Given(str(path), np.asarray(rows[...]))
+
+
+def _from_table(frame: Frame, path: Path, spec: TensorSpec) -> _Given:
+    """The columns of a table that fit the input."""
+    found = named(frame, Signature((spec,)), ignored=True)
+    if spec.name not in found.inputs:
+        reasons = [problem.partition(": ")[2] for problem in found.problems] or ["no column fits it"]
+        raise ValueError(f"{path}: {'; '.join(reasons)}")
+    return _Given(f"{path}: {_counted(found.columns[spec.name])}", found.inputs[spec.name])
 
 
 def _from_literal(value: Any, spec: TensorSpec) -> _Given:

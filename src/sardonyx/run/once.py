@@ -31,7 +31,8 @@ def run_once(
     model: str | Path | Model,
     inputs: Mapping[str, Any],
     *,
-    data: str | Path | None,
+    data: Any,
+    label: str | None = None,
     output: str | Path | None,
     provider: str,
     threads: int | None,
@@ -52,7 +53,7 @@ def run_once(
         del loaded
     shown = None if question is None else Shown.of(question, inputs, sizes)
     given = inputs if shown is None else {**inputs, shown.name: shown.picture.array}
-    prepared = prepare(signature, given, data=data, sizes=sizes, seed=seed)
+    prepared = prepare(signature, given, data=data, label=label, sizes=sizes, seed=seed)
     if shown is not None:
         prepared = replace(prepared, origins={**prepared.origins, shown.name: shown.said})
     with task("opening a session"):

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from sardonyx import arrays
+from sardonyx.agreement import for_rounding, judge
 from sardonyx.arrays import Rows
+from sardonyx.dataset import misfit, named
 from sardonyx.errors import BadData, SardonyxError
 from sardonyx.run.session import Session
-from sardonyx.samples import named, repeats
+from sardonyx.samples import repeats
 from sardonyx.signature import Arrays, Signature
 
 PART_ROWS = 256
-# Kernels add up in another order for another number of rows.
-_TOLERANCE = 1e-3
 # The inputs that are cut into rows, and those that go into every part whole.
 Opened = tuple[dict[str, Rows], Arrays]
 
@@ -33,9 +33,9 @@ class Part:
     stop: int
 
 
-def cut_files(session: Session, sources: list[Path]) -> tuple[list[Part], bool]:
-    """The parts of all files, in order, and whether files were cut at all."""
-    found = [open_inputs(source, session.signature) for source in sources]
+def cut_files(session: Session, sources: list[Path], label: str | None = None) -> tuple[list[Part], bool]:
+    """The parts of all files, in order, and whether files were cut at all. What `label` names in them is no input."""
+    found = [open_inputs(source, session.signature, label) for source in sources]
     cut = all(_fixed(session.signature, rows) or _keeps_apart(session, (rows, whole)) for rows, whole in found)
     parts = []
     for index, (source, (rows, _)) in enumerate(zip(sources, found, strict=True)):
@@ -50,15 +50,16 @@ def cut_files(session: Session, sources: list[Path]) -> tuple[list[Part], bool]:
     return parts, cut
 
 
-def open_inputs(source: Path, signature: Signature) -> Opened:
+def open_inputs(source: Path, signature: Signature, label: str | None = None) -> Opened:
     """The inputs that are cut into rows, and those that go into every part whole. Their first rows must fit the model."""
-    inputs, _ = named(arrays.open_arrays(source), signature)
+    found = named(arrays.open_arrays(source), signature, label=label, ignored=True, where=str(source))
+    inputs = found.inputs
     specs = {spec.name: spec for spec in signature.inputs}
     rows = {name: held for name, held in inputs.items() if held.shape and not repeats(specs.get(name), held.shape)}
     whole = {name: np.asarray(held[...]) for name, held in inputs.items() if name not in rows}
-    problems = signature.try_fit(rows_of((rows, whole), 0, _fixed(signature, rows) or 1))[1]
+    problems = found.problems or signature.try_fit(rows_of((rows, whole), 0, _fixed(signature, rows) or 1))[1]
     if problems:
-        raise signature.misfit(problems, what=str(source))
+        raise misfit(signature, problems, found.spare, what=str(source))
     return rows, whole
 
 
@@ -102,12 +103,10 @@ def _keeps_apart(session: Session, inputs: Opened) -> bool:
 
 
 def _same(together: Any, alone: list[Any]) -> bool:
+    """Whether the rows run together are those run one by one. Kernels may add up in another order."""
     if not all(isinstance(value, np.ndarray) and value.ndim and len(value) == 1 for value in alone):
         return False
-    if any(value.shape != alone[0].shape for value in alone) or together.shape != (len(alone), *alone[0].shape[1:]):
+    if any(value.shape != alone[0].shape for value in alone):
         return False
-    joined = np.concatenate(alone)
-    if together.dtype.kind != "f":
-        return np.array_equal(together, joined)
-    scale = float(np.max(np.abs(joined), initial=0, where=np.isfinite(joined)))
-    return np.allclose(together, joined, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True)
+    joined = [np.concatenate(alone)]
+    return judge(joined, [together], for_rounding(joined)).verdict != "mismatch"

@@ -27,7 +27,7 @@ from sardonyx.signature import Arrays, Signature
 CODES = {"scored-whole": "A file's rows were run at once, because a row's answer may hang on the rows beside it."}
 # No output is called so.
 _ERROR = ""
-_SUFFIXES = (".npz", ".npy", ".safetensors")
+_SUFFIXES = (".npz", ".npy", ".safetensors", ".csv", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class _Plan:
     targets: list[Path]
     parts: list[Part]
     cut: bool
+    label: str | None
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,10 @@ class _Done:
 def score_only(
     engine: str,
     model: Any,
-    data: str | Path | None,
+    data: Any,
     output: str | Path | None,
     *,
+    label: str | None = None,
     provider: str,
     threads: int | None,
     unfit: Mapping[str, Any],
@@ -67,20 +69,27 @@ def score_only(
             raise UsageError(
                 f"the engine ray takes no --{name}", hint="give every input in --data, or use --engine local"
             )
-    if data is None or output is None:
+    if not isinstance(data, str | Path) or output is None:
         raise UsageError("the engine ray scores files", hint="give them with --data, and where to write with -o")
     if isinstance(model, Model):
         raise UsageError("the engine ray takes a model's path, not the model", hint="save it first: model.save(path)")
     registry.need("ray", for_what="the engine ray")
-    return score(model, data, output, provider=provider, threads=threads)
+    return score(model, data, output, label=label, provider=provider, threads=threads)
 
 
 def score(
-    model: str | Path, data: str | Path, output: str | Path, *, provider: str = "cpu", threads: int | None = None
+    model: str | Path,
+    data: str | Path,
+    output: str | Path,
+    *,
+    label: str | None = None,
+    provider: str = "cpu",
+    threads: int | None = None,
 ) -> Report:
     """The outputs of a file in one .npz, or those of every file of a folder in a folder: the answers of `sardonyx.run`.
 
-    Every node must find the model and the files under the same paths. A worker uses `threads`, or one.
+    Every node must find the model and the files under the same paths. A worker uses `threads`, or one. What `label` names
+    in the files is no input.
     """
     source, target = Path(data), Path(output)
     path = Path(model).resolve()
@@ -89,20 +98,22 @@ def score(
         raise UsageError(f"the answers of a folder go to a folder, not to {target}", hint=f"name it: -o {target.stem}")
     if source.is_dir():
         with files.replacing_folder(target) as folder:
-            return _scored(path, settings, _files_of(source), folder, target)
+            return _scored(path, settings, _files_of(source), folder, target, label)
     if target.suffix != ".npz":
         raise UsageError(f"{target} does not end in .npz", hint=f"outputs are written as .npz: -o {target.stem}.npz")
     files.must_be_writable(target)
-    return _scored(path, settings, [source], target.parent, target)
+    return _scored(path, settings, [source], target.parent, target, label)
 
 
-def _scored(path: Path, settings: Settings, sources: list[Path], folder: Path, target: Path) -> Report:
+def _scored(
+    path: Path, settings: Settings, sources: list[Path], folder: Path, target: Path, label: str | None
+) -> Report:
     with progress.task("loading the model"):
-        signature = Model.load(path).signature
         session = Session(path, settings)
+        signature, settings = session.signature, session.settings
     names = [target.name] if target.suffix == ".npz" else [f"{source.stem}.npz" for source in sources]
-    parts, cut = cut_files(session, sources)
-    plan = _Plan(sources, [folder / name for name in names], parts, cut)
+    parts, cut = cut_files(session, sources, label)
+    plan = _Plan(sources, [folder / name for name in names], parts, cut, label)
     del session
     started = time.perf_counter()
     with (
@@ -128,8 +139,8 @@ def _files_of(folder: Path) -> list[Path]:
 class Scorer:
     """A worker: keeps the model open, and the file that it last read."""
 
-    def __init__(self, model: str, settings: Settings, signature: Signature) -> None:
-        self._session = Session(model, settings, signature=signature)
+    def __init__(self, model: str, settings: Settings, signature: Signature, label: str | None = None) -> None:
+        self._session, self._label = Session(model, settings, signature=signature), label
         self._open: tuple[str, Any] = ("", None)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +153,7 @@ class Scorer:
     def _answer(self, part: Part) -> Arrays | dict[str, str]:
         try:
             if self._open[0] != part.path:
-                self._open = (part.path, open_inputs(Path(part.path), self._session.signature))
+                self._open = (part.path, open_inputs(Path(part.path), self._session.signature, self._label))
             return self._session(rows_of(self._open[1], part.start, part.stop))
         except SardonyxError as error:
             return {_ERROR: f"{type(error).__name__}\n{error.hint}\n{error.message}"}
@@ -176,7 +187,7 @@ def _answers(
         items = data.from_items([asdict(part) for part in plan.parts], override_num_blocks=len(plan.parts))
         scored = items.map_batches(
             Scorer, batch_size=1, num_cpus=settings.thread_count, compute=data.ActorPoolStrategy(size=workers),
-            fn_constructor_args=(str(model), settings, signature),
+            fn_constructor_args=(str(model), settings, signature, plan.label),
         )  # fmt: skip
         for row in scored.iter_rows():
             advance()

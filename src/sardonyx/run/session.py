@@ -45,6 +45,15 @@ _DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 _NOT_EXCHANGED = ("bfloat16", "float8e8m0", "float4e2m1", "int4", "uint4", "int2", "uint2")
 
 
+# How far onnxruntime may change a graph before it runs it.
+LEVELS = {
+    "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to open a session. None means: as the model was tuned on this machine, else as onnxruntime does.
@@ -52,7 +61,8 @@ class Settings:
     Without either, `threads` are as many as the container has CPUs. `spinning` lets idle threads wait busily, `arena` keeps
     memory between runs, `prepacking` lays weights out for the kernels, `denormals_as_zero` rounds the tiniest floats
     to zero, which onnxruntime lets the first session of a process decide for all of them. A session that `rests` lets its
-    threads sleep between calls, so that they take nothing from another session that has its turn.
+    threads sleep between calls, so that they take nothing from another session that has its turn. `level` is how far
+    onnxruntime may change the graph, a key of `LEVELS`: as the model says, else `all`; without `optimize` it is `none`.
     """
 
     provider: str = "cpu"
@@ -63,8 +73,11 @@ class Settings:
     prepacking: bool | None = None
     denormals_as_zero: bool | None = None
     rests: bool = False
+    level: str | None = None
 
     def __post_init__(self) -> None:
+        if self.level not in (None, *LEVELS):
+            raise UsageError(f"there is no level '{self.level}'", hint=f"the levels are {', '.join(LEVELS)}")
         if self.threads is not None and self.threads < 1:
             raise UsageError(f"cannot run with {self.threads} threads", hint="give 1 or more")
 
@@ -78,8 +91,9 @@ class Settings:
         return {name: getattr(self, name) for name in TUNED if getattr(self, name) is not None}
 
     def filled_from(self, model: Model) -> Settings:
-        """These settings, with those that the model carries for this machine where nothing is set."""
-        return replace(self, **{name: value for name, value in stored(model).items() if getattr(self, name) is None})
+        """These settings, with those that the model carries, for this machine or for any, where nothing is set."""
+        carried = {**stored(model), "level": stored_level(model)}
+        return replace(self, **{name: value for name, value in carried.items() if getattr(self, name) is None})
 
 
 DEFAULTS = Settings()
@@ -94,6 +108,8 @@ TUNED: dict[str, type] = {
     "denormals_as_zero": bool,
 }
 SETTINGS_KEY = "sardonyx.settings"
+# Where a model keeps the level beyond which onnxruntime changes its answers, whatever the machine.
+LEVEL_KEY = "sardonyx.optimization_level"
 
 
 def store(model: Model, settings: Settings) -> None:
@@ -126,6 +142,24 @@ def stored(model: Model) -> dict[str, Any]:
             f"the model's '{SETTINGS_KEY}' metadata has a wrong {', '.join(wrong) or 'threads'}", hint=hint
         )
     return settings if measured_on == _this_machine() else {}
+
+
+def store_level(model: Model, level: str) -> None:
+    """Writes into the model's metadata how far onnxruntime may change its graph; `all` removes it."""
+    model.ir.metadata_props.pop(LEVEL_KEY, None)
+    if level != "all":
+        model.ir.metadata_props[LEVEL_KEY] = level
+
+
+def stored_level(model: Model) -> str | None:
+    """How far onnxruntime may change the model's graph; None where the model does not say."""
+    level = model.ir.metadata_props.get(LEVEL_KEY)
+    if level is not None and level not in LEVELS:
+        raise BrokenModel(
+            f"the model's '{LEVEL_KEY}' metadata has no level but '{level}'",
+            hint=f"remove the entry from the model's metadata, or write {', '.join(LEVELS)}",
+        )
+    return level
 
 
 def _this_machine() -> dict[str, Any]:
@@ -214,8 +248,7 @@ def options(settings: Settings) -> ort.SessionOptions:
         chosen.add_session_config_entry(key, value)
     if settings.arena is not None:
         chosen.enable_cpu_mem_arena = settings.arena
-    if not settings.optimize:
-        chosen.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    chosen.graph_optimization_level = LEVELS[(settings.level or "all") if settings.optimize else "none"]
     return chosen
 
 

@@ -59,7 +59,7 @@ class Shown:
         """The report of the run with the answer in the place of the outputs, and the picture drawn."""
         if drawn is not None and drawn.suffix != ".npz":
             drawing.draw(self.picture.pixels, answer.found, drawn)
-        findings = (*(report.findings or ()), *answer.findings)
+        findings = (*report.findings, *answer.findings)
         summary = f"{answer.summary}; {report.summary}"
         if embedded is not None:
             findings = (*findings, *_doubts(embedded))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.agreement import for_rounding, judge
 from sardonyx.errors import SardonyxError, UsageError
 from sardonyx.serve.join import Join
 from sardonyx.serve.terms import Terms
@@ -33,8 +34,6 @@ _INLINE_SECONDS = 250e-6
 _AHEAD_SECONDS = 20e-3
 # A wait for company costs at most this share of a lone run, and never more than this.
 _PATIENCE, _PATIENCE_SECONDS = 0.25, 2e-3
-# Kernels add up in another order for another number of rows: half of the digits must agree, of the largest value.
-_AGREES = {2: 1e-2, 4: 1e-3, 8: 1e-6}
 
 
 @dataclass(frozen=True)
@@ -161,16 +160,11 @@ def _why_not(run: Run, terms: Terms, rows: list[list[Array]]) -> str:
 
 
 def _same(whole: Array, parts: Sequence[Array]) -> bool:
+    """Whether the rows answered together are those answered one by one. Kernels may add up in another order."""
     if any(part.ndim == 0 for part in parts) or any(part.shape[1:] != parts[0].shape[1:] for part in parts):
         return False
-    expected = np.concatenate(parts)
-    if whole.shape != expected.shape:
-        return False
-    if whole.dtype.kind != "f":
-        return np.array_equal(whole, expected)
-    scale = np.max(np.abs(expected), initial=0, where=np.isfinite(expected))
-    tolerance = _AGREES.get(whole.dtype.itemsize, 1e-3)
-    return np.allclose(whole, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+    expected = [np.concatenate(parts)]
+    return judge(expected, [whole], for_rounding(expected)).verdict != "mismatch"
 
 
 def _inputs(signature: Signature, seed: int) -> list[Array]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import signal
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from sardonyx import machine
-from sardonyx.errors import RuntimeRefused, UsageError
+from sardonyx.errors import OutputError, RuntimeRefused, UsageError
 from sardonyx.report import Report
 from sardonyx.run.ray_cluster import cluster, set_environment
 from sardonyx.run.session import Session, Settings
@@ -29,6 +30,10 @@ SETTINGS = {
 }  # fmt: skip
 # A replica that is told to go waits this long for the proxies of other nodes to hear of it. Here there is one node.
 _ONE_NODE = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "1"}
+# Ports of HAProxy and of Ray's own proxy that nobody asks for. Their defaults allow one server on a machine.
+PORTS = ("RAY_SERVE_HAPROXY_METRICS_PORT", "RAY_SERVE_HAPROXY_STATS_PORT", "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT")
+# Below the ports that systems give to outgoing connections, and below those that Ray gives to its replicas.
+_SPARE = range(20_000, 30_000)
 NAME = "sardonyx"
 
 
@@ -56,10 +61,13 @@ def application(source: str | Path, *, replicas: int = 1, threads: int = 1, **op
 def serve_on_ray(options: Options) -> Report:
     """Serves until SIGTERM or SIGINT: on the cluster of RAY_ADDRESS, or on one that is started here and ends with it."""
     _refuse_what_ray_does_not(options)
-    environment = SETTINGS if "RAY_ADDRESS" in os.environ else SETTINGS | _ONE_NODE
-    set_environment(environment)
+    set_environment(SETTINGS)
     _must_load(options)
-    port = _free(options.host, options.port)
+    spare, *others = spare_ports(1 + len(PORTS))
+    port = _free(options.host, options.port or spare)
+    environment = dict(SETTINGS)
+    if "RAY_ADDRESS" not in os.environ:
+        environment |= {**_ONE_NODE, **dict(zip(PORTS, map(str, others), strict=True))}
     told = threading.Event()
     with cluster(max(machine.threads(), options.workers * options.threads_each), environment):
         from ray import serve
@@ -117,7 +125,17 @@ def _must_load(options: Options) -> None:
 
 
 def _free(host: str, port: int) -> int:
-    """The port, if nobody has it; any that is free for 0."""
-    with closing(bound(host, port)) as held:
-        number: int = held.getsockname()[1]
-    return number
+    """The port, if nobody has it."""
+    with closing(bound(host, port)):
+        return port
+
+
+def spare_ports(count: int) -> list[int]:
+    """Ports that are free now, and that no outgoing connection takes until Ray comes to use them, a minute later."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_SPARE, len(_SPARE)):
+        with suppress(OutputError):
+            found.append(_free("0.0.0.0", port))
+        if len(found) == count:
+            return found
+    raise OutputError(f"fewer than {count} ports are free", hint="stop other servers on this machine")

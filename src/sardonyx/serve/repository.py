@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sardonyx.errors import BrokenModel, InputError, NotFound, SardonyxError
-from sardonyx.files import sha256
+from sardonyx.bundle_model import MODEL, RECORD, model_in
+from sardonyx.errors import NotFound, SardonyxError
 
-MODEL, RECORD = "model.onnx", "bundle.json"
 _log = logging.getLogger(__name__)
 
 
@@ -71,15 +69,7 @@ def _inside(path: Path, root: Path) -> bool:
 
 
 def _of_bundle(folder: Path) -> Path:
-    """The bundle's model, if its bytes are those that the bundle was made with."""
-    path = folder / MODEL
-    try:
-        files = json.loads((folder / RECORD).read_text())["files"]
-        expected = files[MODEL]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder / RECORD} is not the record of a bundle", hint="ship the model again") from error
-    if not path.is_file() or not _inside(path, folder):
-        raise NotFound(f"{path} is not there", hint="ship the model again")
-    if sha256(path) != expected:
-        raise BrokenModel(f"{path} is not the file that the bundle was made with", hint="ship the model again")
-    return path
+    """The bundle's model, if it lies in the bundle and its bytes are those that the bundle was made with."""
+    if not _inside(folder / MODEL, folder):
+        raise NotFound(f"{folder / MODEL} is not there", hint="ship the model again")
+    return model_in(folder)

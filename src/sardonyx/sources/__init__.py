@@ -7,12 +7,13 @@ it imports nothing of Sardonyx, so that any interpreter which has the framework 
 
 from __future__ import annotations
 
-from sardonyx.sources._original import Exported, Failure, Original, Outputs
+from sardonyx.sources._answers import Branch, Exported, Failure, Outputs, Steadiness, Trial
+from sardonyx.sources._original import Original
 from sardonyx.sources._recognise import Source, Subject, recognise
 from sardonyx.sources._worker import Worker, WorkerDied, source_failed
 from sardonyx.sources.workers._harness import seconds_of
 
 __all__ = [
-    "Exported", "Failure", "Original", "Outputs", "Source", "Subject", "Worker", "WorkerDied", "recognise", "seconds_of",
-    "source_failed",
+    "Branch", "Exported", "Failure", "Original", "Outputs", "Source", "Steadiness", "Subject", "Trial", "Worker", "WorkerDied",
+    "recognise", "seconds_of", "source_failed",
 ]  # fmt: skip

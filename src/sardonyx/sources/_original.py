@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,41 +19,24 @@ from sardonyx import registry
 from sardonyx.deadline import Deadline
 from sardonyx.errors import SourceFailed
 from sardonyx.signature import Arrays
+from sardonyx.sources._answers import Branch, Exported, Failure, Outputs, Steadiness, Trial
 from sardonyx.sources._recognise import PACKAGE, Source
 from sardonyx.sources._worker import Worker, WorkerDied, source_failed
-from sardonyx.sources.workers._harness import describe_error, prepared, seconds_of, versions
+from sardonyx.sources.workers._harness import (
+    answer,
+    branches,
+    coverage_of,
+    describe_error,
+    prepared,
+    seconds_of,
+    steadiness_of,
+    versions,
+)
 
 MORE_TIME = "give it more time with --timeout"
 # Exports, the original and the candidates run beside each other. Threads that spin while they wait would take the processors
 # from those that work: a tournament then takes up to ten times as long.
 PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What the original answered to one batch, in its own order."""
-
-    names: tuple[str, ...]
-    arrays: tuple[np.ndarray[Any, Any], ...]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why there is no answer: one readable line, and the user's line of code where it is known."""
-
-    reason: str
-    where: str = ""
-
-
-@dataclass(frozen=True)
-class Exported:
-    """The end of one export: a model file, or a reason."""
-
-    route: str
-    path: Path | None
-    seconds: float
-    failure: Failure | None = None
-    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Original:
@@ -70,6 +54,7 @@ class Original:
         self._stack = ExitStack()
         self._worker: Worker | None = None
         self._live: Any = None
+        self._kept: dict[str, Any] = {}  # what a worker process would keep from task to task
 
     def __enter__(self) -> Original:
         self._scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="sardonyx-")))
@@ -104,6 +89,50 @@ class Original:
         paths = [self._save(batch, index) for index, batch in enumerate(batches)]
         results = self._ask("predict", inputs=[str(path) for path in paths], double=double)["outputs"]
         return [_read(result) for result in results]
+
+    def explore(
+        self, batches: Sequence[Mapping[str, np.ndarray[Any, Any]]], *, limit: float | None = None
+    ) -> list[Trial]:
+        """As `predict`, and what every batch reached in the model's code. A batch that takes over `limit` seconds fails."""
+        if self._worker is None:
+            return [self._explore_here(batch, limit) for batch in batches]
+        paths = [self._save(batch, index) for index, batch in enumerate(batches)]
+        request = {"inputs": [str(path) for path in paths], "cover": True, "limit": limit}
+        try:
+            return [_trial(_read(result), result) for result in self._ask("predict", **request)["outputs"]]
+        except SourceFailed as error:
+            if self._worker.alive:
+                raise
+            return self._after_death(batches, limit, error)
+
+    def _after_death(
+        self, batches: Sequence[Mapping[str, np.ndarray[Any, Any]]], limit: float | None, error: SourceFailed
+    ) -> list[Trial]:
+        """Opens the source again, and asks one by one for what its process died of."""
+        assert self._worker is not None, "only a process dies"
+        self._worker.__exit__()
+        self._worker = self._stack.enter_context(self._start(Deadline(self.timeout)))
+        if len(batches) == 1:
+            return [Trial(Failure(error.message))]
+        return [trial for batch in batches for trial in self.explore([batch], limit=limit)]
+
+    def branches(self) -> tuple[list[Branch], list[Any]]:
+        """The conditions in the code that `explore` ran, and the numbers and strings that stand in it."""
+        here = self._worker is None
+        found = branches(None, self._kept, {}) if here else self._ask("branches")  # type: ignore[no-untyped-call]
+        table = [{**row, "taken": tuple(row["taken"]), "raises": tuple(row["raises"])} for row in found["branches"]]
+        return [Branch(**{**row, "numbers": tuple(row["numbers"])}) for row in table], list(found["numbers"])
+
+    def steadiness(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Steadiness:
+        """Whether the original answers the same inputs alike when it is asked again."""
+        if self._worker is None:
+            try:
+                found = steadiness_of(self._module(), self._live, dict(inputs))  # type: ignore[no-untyped-call]
+            except Exception as error:
+                raise source_failed(f"{self.source} failed", describe_error(error)) from error  # type: ignore[no-untyped-call]
+        else:
+            found = self._ask("steadiness", inputs=str(self._save(inputs, 0)))["steadiness"]
+        return Steadiness(tuple(found["random"]), tuple(found["state"]), tuple(found.get("changes", ())))
 
     def prepare(self, inputs: Mapping[str, np.ndarray[Any, Any]], **options: Any) -> Callable[[int], Any]:
         """A function that makes so many calls with these inputs and gives the seconds of each, taken where the model is."""
@@ -223,6 +252,16 @@ class Original:
             return _failure(error)
         return Outputs(tuple(name for name, _ in outputs), tuple(np.asarray(array) for _, array in outputs))
 
+    def _explore_here(self, batch: Mapping[str, np.ndarray[Any, Any]], limit: float | None) -> Trial:
+        module = self._module()
+        coverage = coverage_of(module, self._live, self._kept)  # type: ignore[no-untyped-call]
+        try:
+            outputs, seen = answer(module, self._live, dict(batch), False, coverage, limit)  # type: ignore[no-untyped-call]
+        except Exception as error:  # noqa: BLE001  the user's own model may raise anything
+            return Trial(_failure(error))
+        names, arrays = zip(*outputs, strict=True) if outputs else ((), ())
+        return _trial(Outputs(tuple(names), tuple(map(np.asarray, arrays))), seen)
+
     def _module(self) -> ModuleType:
         return import_module(f"{PACKAGE}.workers.{self.source.plugin}")
 
@@ -240,6 +279,12 @@ def _read(result: dict[str, Any]) -> Outputs | Failure:
     return Outputs(tuple(result["names"]), tuple(arrays[key] for key in sorted(arrays)))
 
 
+def _trial(answer: Outputs | Failure, seen: Mapping[str, Any]) -> Trial:
+    reached = frozenset((str(branch), bool(outcome)) for branch, outcome in seen.get("reached", ()))
+    gaps = {str(branch): tuple(gap) for branch, gap in seen.get("gaps", {}).items()}
+    return Trial(answer, reached, gaps, float(seen.get("seconds", 0.0)))
+
+
 def _failure(error: Exception) -> Failure:
     """What a live object's error says, and where, in the words of the worker's own account of errors."""
     return _told(describe_error(error))  # type: ignore[no-untyped-call]
@@ -248,12 +293,33 @@ def _failure(error: Exception) -> Failure:
 def _told(error: Mapping[str, str]) -> Failure:
     """A worker's account of an error. A `Refused` is the worker's own sentence and needs no type before it."""
     kind = "" if error["type"] == "Refused" else f"{error['type']}: "
-    return Failure(_one_line(kind + error["message"]), error["where"])
+    hint = f"; {error['hint']}" if error.get("hint") else ""
+    return Failure(kind + _one_line(error["message"]) + hint, error["where"])
 
 
 def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.astype(str) if array.dtype == object else array
 
 
+# What frameworks put around the line that says what is wrong.
+_FRAME = re.compile(
+    r"\x1b\[[0-9;]*m"  # colours
+    r"|^Exception encountered when calling .*$"  # Keras
+    r"|^(?:Traceback \(most recent call last\)|in user code):\s*$"
+    r"|^\S+\.(?:cpp|cc|h):\d+: ",  # the line of a library's own source
+    re.MULTILINE,
+)
+_ARGUMENTS = re.compile(r"\n\s*(?:Call a|A)rguments received.*", re.DOTALL)
+
+
 def _one_line(text: str, size: int = 400) -> str:
-    return " ".join(text.split())[:size]
+    """The text in one line. Of a long one, its first line and its last: the error, and what it was caused by."""
+    text = _FRAME.sub("", _ARGUMENTS.sub("", text))
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    whole = " ".join(lines)
+    if len(whole) <= size:
+        return whole
+    first, last = (lines[0], lines[-1]) if len(lines) > 1 else (whole, whole)
+    head = first if len(first) <= size // 2 else first[: size // 2].rstrip()
+    room = size - len(head)
+    return f"{head} … {last if len(last) <= room else last[-room:].lstrip()}"

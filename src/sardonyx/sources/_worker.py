@@ -59,6 +59,7 @@ class Worker:
         assert self._process.stdin is not None, "opened with a pipe"
         os.set_blocking(self._process.stdin.fileno(), False)  # a worker that does not read must not hold us
         self._buffer = b""
+        self._closed = False
         self.processor_seconds = 0.0
 
     def ask(self, task: str, *, timeout: float, **request: Any) -> dict[str, Any]:
@@ -84,6 +85,11 @@ class Worker:
         self.processor_seconds = answer["processor"]
         return answer
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
     def last_words(self, size: int = 4096) -> str:
         """The end of what the worker printed."""
         if self._log.closed:
@@ -94,6 +100,9 @@ class Worker:
 
     def close(self) -> None:
         """Ends the process and everything it started."""
+        if self._closed:
+            return
+        self._closed = True
         with suppress(ProcessLookupError):  # it may have ended by itself
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -14,7 +14,7 @@ PACKAGES = frozenset({"jax", "jaxlib", "flax", "equinox"})
 
 
 def accepts(subject: Subject) -> str | None:
-    """'callable' for an object of JAX, Flax or Equinox, and for a function whose code uses them."""
+    """'callable' for an object of JAX, Flax or Equinox, and for a function or callable object whose code uses them."""
     if subject.path is not None:
         return None
     return "callable" if subject.modules & PACKAGES or PACKAGES & _used_by(subject.value) else None
@@ -24,13 +24,16 @@ def routes(form: str) -> tuple[str, ...]:  # noqa: ARG001  all forms are callabl
     return ("jax2onnx", "jax2onnx-native")
 
 
-def _used_by(function: Any) -> set[str]:
-    """The packages that a plain function comes from, and those of the modules and values that its code names or holds."""
-    while isinstance(function, functools.partial):
-        function = function.func
+def _used_by(value: Any) -> set[str]:
+    """The packages of a function, and those of what its code names or holds; of an object, those of its attributes as well."""
+    while isinstance(value, functools.partial):
+        value = value.func
+    attributes = [] if isinstance(value, FunctionType) else list(getattr(value, "__dict__", {}).values())
+    function = value if isinstance(value, FunctionType) else vars(type(value)).get("__call__")
     if not isinstance(function, FunctionType):
         return set()
     held = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
     held += [function.__globals__.get(name) for name in function.__code__.co_names]
-    names = [value.__name__ if isinstance(value, ModuleType) else type(value).__module__ for value in held]
+    held += attributes
+    names = [each.__name__ if isinstance(each, ModuleType) else type(each).__module__ for each in held]
     return {name.partition(".")[0] for name in (function.__module__, *names)}

@@ -9,6 +9,7 @@ from typing import Any
 
 from sardonyx.errors import NotFound, SourceFailed
 from sardonyx.sources._recognise import Subject
+from sardonyx.sources.workers._silence import silent
 
 REQUIRES = "tensorflow"
 SAFER = "model.export('folder') writes a SavedModel, which holds no Python code"
@@ -57,12 +58,13 @@ def routes(form: str) -> tuple[str, ...]:
 def stage(value: Any, folder: Path) -> tuple[str, Path]:
     """A live object written into `folder` for the other process to open: its form there, and its path."""
     try:
-        if _live(value) == "live-keras":
-            value.save(folder / "model.keras")
-            return "keras", folder / "model.keras"
-        save = _save_custom if _live(value) == "live-custom" else _save_function
-        save(value, str(folder / "saved_model"))
-        return "saved-model", folder / "saved_model"
+        with silent():
+            if _live(value) == "live-keras":
+                value.save(folder / "model.keras")
+                return "keras", folder / "model.keras"
+            save = _save_custom if _live(value) == "live-custom" else _save_function
+            save(value, str(folder / "saved_model"))
+            return "saved-model", folder / "saved_model"
     except SourceFailed:
         raise
     except Exception as error:

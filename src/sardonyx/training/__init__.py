@@ -59,6 +59,7 @@ def train(
     folder: str | Path,
     *,
     data: Any,
+    label: str | None = None,
     epochs: int = 1,
     batch_size: int | None = None,
     lr: float | None = None,
@@ -76,10 +77,11 @@ def train(
 ) -> Report:
     """Trains a prepared folder, and leaves the checkpoints `last` and `best` in it.
 
-    `data` and `valid` are arrays with labels in `label`, files of them, a folder of images, or a function that yields batches.
-    `resume` goes on from `last` as if the run had never ended, with its options where none are given; `restart` begins anew
-    where there is one. `patience` epochs without a better validation loss end the run.
+    `data` and `valid` are arrays or tables with labels in `label` or where `label` says, files of them, a folder of images, or
+    a function that yields batches. `resume` goes on from `last` as if the run had never ended, with its options where none are
+    given; `restart` begins anew where there is one. `patience` epochs without a better validation loss end the run.
     """
+    from sardonyx.dataset import Dataset
     from sardonyx.training.running import train_folder
 
     options = {
@@ -87,18 +89,31 @@ def train(
         "patience": patience, "save_every": save_every, "seed": seed,
     }  # fmt: skip
     return train_folder(
-        Path(folder), data=data, valid=valid, epochs=epochs, options=options, resume=resume, restart=restart,
-        plot=None if plot is None else Path(plot), threads=threads,
+        Path(folder), data=Dataset.of(data, label), valid=None if valid is None else Dataset.of(valid, label),
+        epochs=epochs, options=options, resume=resume, restart=restart, plot=None if plot is None else Path(plot),
+        threads=threads,
     )  # fmt: skip
 
 
 def evaluate(
-    folder: str | Path, *, data: Any, checkpoint: str | None = None, batch_size: int = 32, threads: int | None = None
+    folder: str | Path,
+    *,
+    data: Any,
+    label: str | None = None,
+    checkpoint: str | None = None,
+    batch_size: int = 32,
+    threads: int | None = None,
 ) -> Report:
-    """The loss, and for classes the accuracy, of a folder on data. `checkpoint` is `last` (default), `best` or `checkpoint`."""
+    """The loss, and for classes the accuracy, of a folder on data, as `train` takes it.
+
+    `checkpoint` is `last` (default), `best` or `checkpoint`, the start.
+    """
+    from sardonyx.dataset import Dataset
     from sardonyx.training.running import evaluate_folder
 
-    return evaluate_folder(Path(folder), data=data, checkpoint=checkpoint, batch_size=batch_size, threads=threads)
+    return evaluate_folder(
+        Path(folder), data=Dataset.of(data, label), checkpoint=checkpoint, batch_size=batch_size, threads=threads
+    )
 
 
 def export(

@@ -10,7 +10,7 @@ import numpy as np
 
 from sardonyx import progress
 from sardonyx.errors import BadData
-from sardonyx.samples import LABEL, Batch, Samples
+from sardonyx.samples import Batch, Samples
 from sardonyx.signature import Array, Arrays
 from sardonyx.training.feeding import check_classes, fitted, input_signature, signature
 from sardonyx.training.manifest import Label, Manifest
@@ -37,7 +37,7 @@ class Data:
         if self.examples is None:
             for index, batch in enumerate(self.samples):
                 if index >= skip:
-                    yield fitted(self.manifest, _joined(self.manifest, batch))
+                    yield fitted(self.manifest, _joined(self.manifest, batch, self.samples.label_hint))
             return
         order = np.arange(self._length)
         if shuffle is not None:
@@ -72,7 +72,7 @@ def open_data(source: Any, manifest: Manifest, *, batch: int = DEFAULT_BATCH) ->
     with progress.task("read the data", total=samples.count) as advance:
         parts = []
         for found in samples:
-            parts.append(_joined(manifest, found))
+            parts.append(_joined(manifest, found, samples.label_hint))
             advance()
     examples = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     for label in manifest.labels:
@@ -80,12 +80,12 @@ def open_data(source: Any, manifest: Manifest, *, batch: int = DEFAULT_BATCH) ->
     return Data(manifest, samples, batch, examples)
 
 
-def _joined(manifest: Manifest, batch: Batch) -> Arrays:
+def _joined(manifest: Manifest, batch: Batch, label_hint: str) -> Arrays:
     if len(manifest.labels) != 1:
         return batch.inputs
     label = manifest.labels[0]
     if batch.label is None:
-        raise BadData("the data has no labels", hint=f"put them into an array named '{LABEL}'")
+        raise BadData("the data has no labels", hint=label_hint)
     size = len(next(iter(batch.inputs.values())))
     return {**batch.inputs, label.name: _target(label, batch.label, size)}
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sardonyx.bench.interleave import Turn
 from sardonyx.bench.process import environment
 from sardonyx.bench.variants._variant import Cold, How, file_bytes
+from sardonyx.errors import SourceFailed
 from sardonyx.signature import Arrays, Signature, TensorSpec
-from sardonyx.sources import Original, Source, recognise
+from sardonyx.sources import Failure, Original, Source, recognise
 
 
 class FrameworkVariant:
@@ -27,6 +28,14 @@ class FrameworkVariant:
 
     def prepare(self, inputs: Arrays) -> Turn:
         return self._original.prepare(inputs, threads=self._how.threads, **self._options)
+
+    def answers(self, inputs: Arrays) -> Sequence[Any]:
+        if self._options:  # the worker answers with the model as it is, which is not what was measured
+            raise SourceFailed(f"{self._original.source} is measured in another form than it answers in")
+        answer = self._original.predict([inputs])[0]
+        if isinstance(answer, Failure):
+            raise SourceFailed(f"{self._original.source} failed: {answer.reason}")
+        return answer.arrays
 
     def cold(self, inputs: Arrays) -> Cold:
         if self._original.source.live:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,7 +40,8 @@ class Variant(Protocol):
     """An open variant.
 
     `signature` is what it says of its inputs, if it says anything. `takes` is what inputs must fit, and None where the
-    framework itself matches them to its own names. `onnx` is the file that onnxruntime can profile.
+    framework itself matches them to its own names. `onnx` is the file that onnxruntime can profile. `answers` are the outputs
+    for some inputs, in the variant's own order.
     """
 
     @property
@@ -52,6 +54,7 @@ class Variant(Protocol):
     def onnx(self) -> Path | None: ...
     def prepare(self, inputs: Arrays) -> Turn: ...
     def cold(self, inputs: Arrays) -> Cold: ...
+    def answers(self, inputs: Arrays) -> Sequence[Any]: ...
 
 
 def as_onnx(source: Any) -> Path | Model | None:

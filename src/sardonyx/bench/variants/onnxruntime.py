@@ -49,6 +49,9 @@ class OnnxVariant:
     def prepare(self, inputs: Arrays) -> Turn:
         return timed(partial(self._session.run_fitted, inputs))
 
+    def answers(self, inputs: Arrays) -> list[Any]:
+        return list(self._session.run_fitted(inputs).values())
+
     def cold(self, inputs: Arrays) -> Cold:
         threads = self._session.settings.thread_count
         request = {"path": str(self.onnx), "threads": threads, "provider": provider_name(self._how.provider)}

@@ -48,6 +48,9 @@ class OpenVinoVariant:
     def prepare(self, inputs: Arrays) -> Turn:
         return self.process.prepare(inputs)
 
+    def answers(self, inputs: Arrays) -> list[Any]:
+        return self.process.predict(inputs)
+
     def cold(self, inputs: Arrays) -> Cold:
         started = time.perf_counter()
         with self._start() as process:

@@ -1,6 +1,7 @@
 """XGBoost, LightGBM and CatBoost models: what goes in, what comes out, and their own answers."""
 
 import math
+import re
 
 import numpy
 
@@ -47,6 +48,18 @@ def width_of(model):
     if library(model) == "xgboost":
         return int(booster.num_features())
     return len(model.feature_names_)
+
+
+def columns_of(model):
+    """The names of the columns that the model was fitted on, in order; none where it was fitted on a bare matrix."""
+    booster = booster_of(model)
+    names = {
+        "xgboost": lambda: booster.feature_names,
+        "lightgbm": lambda: booster.feature_name(),
+        "catboost": lambda: booster.feature_names_,
+    }[library(model)]()
+    own = any(not re.fullmatch(r"(Column_)?\d+", str(name)) for name in names or ())
+    return list(map(str, names)) if own else []
 
 
 def predict(model, inputs):

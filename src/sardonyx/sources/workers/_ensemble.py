@@ -23,6 +23,8 @@ CATBOOST_LINKS = {
     "Logloss": "sigmoid", "CrossEntropy": "sigmoid", "MultiClass": "softmax", "MultiClassOneVsAll": "sigmoid",
     "Poisson": "exp", "Tweedie": "exp",
 }  # fmt: skip
+LIGHTGBM_ZERO = float(numpy.float32(1e-35))  # what is not larger, of either sign, is zero
+HISTOGRAM_LINKS = {"IdentityLink": "identity", "LogLink": "exp", "LogitLink": "sigmoid", "MultinomialLogit": "softmax"}
 # A starting score is kept as a prediction; this takes it back to a score.
 INVERSE = {"sigmoid": lambda p: -math.log(1 / p - 1), "exp": math.log}
 
@@ -43,6 +45,8 @@ class Ensemble:
         self.slope = 1.0  # of a sigmoid
         self.coefficients = None  # of a linear booster, [features, groups]
         self.missing = math.nan  # what the user said stands for a missing value
+        self.rounds = False  # whether the library rounds its input to float32
+        self.whole = True  # whether categories are cut to whole numbers
         self.truncates = False  # whether a category between -1 and 0 counts as 0, not as unknown
         self.zero_is_missing = set()  # the features in which a zero counts as missing
 
@@ -53,6 +57,15 @@ class Ensemble:
     def categorical(self):
         """The features that are asked for membership in a set."""
         return sorted({split.feature for split in self.splits if split.mode == "BRANCH_MEMBER"})
+
+    def with_whole_members(self):
+        """Of those features the ones whose sets hold whole numbers alone."""
+        cut = {
+            split.feature
+            for split in self.splits
+            if split.mode == "BRANCH_MEMBER" and any(value != int(value) for value in split.value)
+        }
+        return [feature for feature in self.categorical() if feature not in cut]
 
 
 def from_xgboost(booster):
@@ -65,6 +78,7 @@ def from_xgboost(booster):
     scores = scores if isinstance(scores, list) else [scores]
     base = [INVERSE.get(link, float)(score) for score in scores * (groups if len(scores) == 1 else 1)]
     ensemble = Ensemble(int(shape["num_feature"]), groups, base=base, link=link, objective=objective)
+    ensemble.rounds = True
     gradient = learner["gradient_booster"]
     if gradient["name"] == "gblinear":
         table = numpy.array(gradient["model"]["weights"], numpy.float64).reshape(-1, groups)
@@ -141,12 +155,68 @@ def _add_lightgbm_tree(ensemble, index, root, group):
             members = [int(member) for member in str(node["threshold"]).split("||")]
             ensemble.splits.append(Split(index, number, feature, "BRANCH_MEMBER", members, left, right, False))
         else:
-            value = float(node["threshold"])
+            value = _beside_zero(float(node["threshold"]))
             if node["missing_type"] == "Zero":
                 ensemble.zero_is_missing.add(feature)
             # Without a side of its own a missing value counts as zero.
             to_left = value >= 0 if node["missing_type"] == "None" else node["default_left"]
             ensemble.splits.append(Split(index, number, feature, "BRANCH_LEQ", value, left, right, to_left))
+
+
+def _beside_zero(threshold):
+    """A threshold of LightGBM for which numbers that it takes as zero need no rounding to zero."""
+    if -LIGHTGBM_ZERO <= threshold < 0:
+        return math.nextafter(-LIGHTGBM_ZERO, -math.inf)
+    return LIGHTGBM_ZERO if 0 <= threshold < LIGHTGBM_ZERO else threshold
+
+
+def from_histograms(model):
+    """The ensemble in a histogram gradient boosting of scikit-learn, with its categories as the user has them."""
+    groups = model.n_trees_per_iteration_
+    base = numpy.ravel(model._baseline_prediction).tolist()
+    name = type(model._loss.link).__name__
+    link = HISTOGRAM_LINKS[name]
+    ensemble = Ensemble(model.n_features_in_, groups, base=base, link=link, objective=str(model.loss))
+    ensemble.whole = False
+    order, known = _histogram_columns(model)
+    for index, (stage, group) in enumerate((stage, group) for stage in model._predictors for group in range(groups)):
+        _add_histogram_tree(ensemble, index, stage[group], group, order, known)
+    return ensemble
+
+
+def _histogram_columns(model):
+    """The place of each feature of the trees in the user's table, and {place: its categories in the order of their codes}."""
+    encoder = getattr(model, "_preprocessor", None)
+    if encoder is None and getattr(model, "is_categorical_", None) is None:
+        return list(range(model.n_features_in_)), {}
+    if encoder is None:
+        raise Refused("categories of this release of scikit-learn are not understood", "use scikit-learn 1.4 or newer")
+    flags = numpy.asarray(model.is_categorical_)
+    places = [*numpy.flatnonzero(flags).tolist(), *numpy.flatnonzero(~flags).tolist()]
+    lists = encoder.named_transformers_["encoder"].categories_
+    if any(numpy.asarray(values).dtype.kind in "OUS" for values in lists):
+        raise Refused("categories in the words of a data frame", "put an OrdinalEncoder in front of the boosting")
+    return places, {place: numpy.asarray(values) for place, values in zip(places, lists)}
+
+
+def _add_histogram_tree(ensemble, index, predictor, group, order, known):
+    for number, node in enumerate(predictor.nodes):
+        if node["is_leaf"]:
+            ensemble.leaves.append(Leaf(index, number, group, float(node["value"])))
+            continue
+        feature, left, right = order[node["feature_idx"]], int(node["left"]), int(node["right"])
+        to_left = bool(node["missing_go_to_left"])
+        if not node["is_categorical"]:
+            value = float(node["num_threshold"])
+            ensemble.splits.append(Split(index, number, feature, "BRANCH_LEQ", value, left, right, to_left))
+            continue
+        bits = predictor.raw_left_cat_bitsets[node["bitset_idx"]]
+        codes = [code for code in range(len(known[feature])) if int(bits[code // 32]) >> (code % 32) & 1]
+        # An unknown category goes where a missing value goes: to the side that is not asked for.
+        asked = [code for code in range(len(known[feature])) if (code in codes) != to_left]
+        members = [value for value in known[feature][asked].tolist() if value == value]
+        true, false = (right, left) if to_left else (left, right)
+        ensemble.splits.append(Split(index, number, feature, "BRANCH_MEMBER", members, true, false, False))
 
 
 def from_catboost(model):
@@ -162,6 +232,7 @@ def from_catboost(model):
     link = CATBOOST_LINKS.get(loss, "identity") if hasattr(model, "score") else "identity"
     width = 1 + max(feature["flat_feature_index"] for feature in features)
     ensemble = Ensemble(max(width, len(model.feature_names_)), len(base), base=base, link=link, objective=loss)
+    ensemble.rounds = True
     for index, tree in enumerate(dump.get("oblivious_trees") or dump.get("trees")):
         root = _grown(tree["splits"], tree["leaf_values"], len(base)) if "splits" in tree else tree
         _add_catboost_tree(ensemble, index, root, features, scale)

@@ -4,11 +4,9 @@ import warnings
 
 import numpy
 
-from ._landmarks import landmarks
+from ._columns import inputs_of, table_of
+from ._telling import as_type, draw, holes, precision, takes_infinity, telling, typed
 
-ENCODERS = ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder")
-TEXT = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
-LABEL_TRANSFORMERS = ("LabelEncoder", "LabelBinarizer")
 SELECTORS = ("RFE", "RFECV")  # they predict as well, but a pipeline uses them to select, and so does the export
 
 # What each kind answers: (output name, method). Scores stand in where there are no probabilities.
@@ -43,22 +41,34 @@ def adopt(estimator, source):
 
 
 def describe(model):
-    """Inputs, outputs, the kind of estimator, its link, whether it takes NaN, and values at which its answer turns."""
+    """Inputs, outputs, the kind of estimator, its link, and what its inputs may hold; see _telling.py."""
     inputs = inputs_of(model)
-    matrix = len(inputs) == 1 and inputs[0]["dtype"] == "float32" and len(inputs[0]["shape"]) == 2
-    width = inputs[0]["shape"][-1]
-    tried = _tried(model, width) if matrix else None
-    named = [(name, array.shape[1:]) for name, array in tried] if tried else [(n, None) for n in output_names(model)]
+    found = telling(model, inputs)
+
+    def ask(rows):
+        return tried(predict, model, rows)
+
+    kinds = precision(model, inputs, found, ask)
+    rows = as_type(draw(inputs, found, 2), kinds[0])
+    answers = ask(rows)
+    named = (
+        [(name, array.shape[1:]) for name, array in answers] if answers else [(n, None) for n in output_names(model)]
+    )
+    missing = holes(inputs, rows, ask)
     return {
-        "inputs": inputs,
+        "inputs": typed(inputs, kinds),
         "outputs": [{"name": n, "shape": None if rest is None else ["batch", *rest]} for n, rest in named],
         "framework": "sklearn",
         "estimator": type(model).__name__,
+        "columns": list(map(str, getattr(model, "feature_names_in_", ()))),
         "kind": kind(model),
         "decided_by": decided_by([name for name, _ in named]),
         "link": _link(model),
-        "allow_nan": matrix and _tried(model, width, missing=True) is not None,
-        "landmarks": {"X": landmarks(model)} if matrix else {},
+        "allow_nan": bool(missing),
+        "missing": missing,
+        "infinite": takes_infinity(inputs, rows, ask),
+        "example": {} if answers is None else {name: array.tolist() for name, array in rows.items()},
+        **found,
     }
 
 
@@ -69,10 +79,10 @@ def predict(model, inputs, *, double=False):
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        answers = list(_answers(model, _table(model, inputs, False)))
+        answers = list(_answers(model, table_of(model, inputs, False)))
         if not double:
-            return as_precise_as(inputs, answers)
-        exact = list(_answers(model, _table(model, inputs, True)))
+            return as_precise_as(inputs, answers, single=ends_in_trees(model))
+        exact = list(_answers(model, table_of(model, inputs, True)))
     if all(numpy.array_equal(one, two) for (_, one), (_, two) in zip(answers, exact)):
         raise NotImplementedError(f"{type(model).__name__} computes in float64 whatever it is given")
     return exact
@@ -80,19 +90,33 @@ def predict(model, inputs, *, double=False):
 
 def prepare(model, inputs, **_):
     """A call that asks for the richest answer alone: labels follow from probabilities, as they do in the export."""
-    table = _table(model, inputs, False)
+    table = table_of(model, inputs, False)
     ask = getattr(model, dict(ANSWERS[kind(model)])[output_names(model)[-1]])
     return lambda: ask(table)
 
 
-def as_precise_as(inputs, answers):
-    """The answers in float32 unless an input is float64: what an estimator computes beyond that is not asked of the export."""
-    if any(array.dtype == numpy.float64 for array in inputs.values()):
+def as_precise_as(inputs, answers, *, single=False):
+    """The answers in float32 unless an input is float64: what an estimator computes beyond that is not asked of the export.
+
+    With `single` they are float32 anyhow, as those of ONNX's operators for trees.
+    """
+    if not single and any(array.dtype == numpy.float64 for array in inputs.values()):
         return answers
     with numpy.errstate(over="ignore"):
         return [
             (name, array.astype(numpy.float32) if array.dtype == numpy.float64 else array) for name, array in answers
         ]
+
+
+def ends_in_trees(model):
+    """Whether the answers are sums over leaves of trees."""
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    last = getattr(last, "best_estimator_", last)
+    members = numpy.ravel(numpy.asarray(getattr(last, "estimators_", ()), dtype=object)).tolist()
+    inner = members[0] if members else last
+    return any(
+        hasattr(part, name) for part in (last, inner) for name in ("tree_", "_predictors", "get_booster", "booster_")
+    )
 
 
 def decided_by(names):
@@ -143,102 +167,11 @@ def canonical(name, answer, *, both_signs=False):
     return answer
 
 
-def _table(model, inputs, double):
-    """The inputs as the estimator takes them: a matrix, a list of texts, or a data frame."""
-    arrays = {name: _column_type(array, double) for name, array in inputs.items()}
-    if len(arrays) > 1:
-        return _frame({name: array.ravel() for name, array in arrays.items()}, None)
-    array = next(iter(arrays.values()))
-    if type(first_step(model)).__name__ in TEXT + LABEL_TRANSFORMERS:
-        return array.ravel()
-    return _frame(array, list(model.feature_names_in_)) if hasattr(model, "feature_names_in_") else array
-
-
-def _column_type(array, double):
-    if array.dtype.kind in "US":
-        return array.astype(object)
-    return array.astype(numpy.float64) if double and array.dtype.kind == "f" else array
-
-
-def _frame(values, columns):
-    import pandas
-
-    return pandas.DataFrame(values, columns=columns)
-
-
-def inputs_of(model):
-    """One matrix `X`, or one input per column where columns differ in type or are chosen by name."""
-    first = first_step(model)
-    if type(first).__name__ in TEXT:
-        return [_input("X", True, 1)]
-    if type(first).__name__ in LABEL_TRANSFORMERS:
-        words = numpy.asarray(first.classes_).dtype.kind in "OUS"
-        return [{"name": "X", "dtype": "string" if words else "int64", "shape": ["batch"]}]
-    width = getattr(model, "n_features_in_", None)
-    names = list(map(str, getattr(model, "feature_names_in_", ())))
-    strings = string_columns(first, names, width or 0)
-    if names and (strings or type(first).__name__ == "ColumnTransformer"):
-        return [_input(name, index in strings, 1) for index, name in enumerate(names)]
-    if strings and len(strings) < width:
-        return [_input(f"x{index}", index in strings, 1) for index in range(width)]
-    if width is None:
-        return [{"name": "X", "dtype": "float32", "shape": ["batch"]}]
-    return [_input("X", bool(strings), width)]
-
-
-def _input(name, is_string, width):
-    return {"name": name, "dtype": "string" if is_string else "float32", "shape": ["batch", width]}
-
-
-def first_step(model):
-    """The part of a pipeline that sees the raw input."""
-    while hasattr(model, "steps"):
-        model = next((step for _, step in model.steps if step not in (None, "passthrough")), model.steps[-1][1])
-    return model
-
-
-def string_columns(transformer, names, width):
-    """The positions of the input columns that hold strings, told from the categories that were learned."""
-    name = type(transformer).__name__
-    if name == "ColumnTransformer":
-        return {column for part in transformer.transformers_ for column in _strings_of_part(part, names, width)}
-    if name in ENCODERS:
-        return {i for i, known in enumerate(transformer.categories_) if numpy.asarray(known).dtype.kind in "OUS"}
-    if name == "SimpleImputer" and transformer.statistics_.dtype == object:
-        return set(range(width))
-    return set()
-
-
-def _strings_of_part(part, names, width):
-    _, transformer, columns = part
-    if isinstance(transformer, str):
-        return []
-    chosen = _positions(columns, names, width)
-    inner = first_step(transformer)
-    inside = range(len(chosen)) if type(inner).__name__ in TEXT else string_columns(inner, [], len(chosen))
-    return [chosen[index] for index in inside]
-
-
-def _positions(columns, names, width):
-    """Column positions of a ColumnTransformer's selection, which may be a name, a position, a slice, a mask or a list."""
-    if isinstance(columns, slice):
-        if isinstance(columns.start, str) or isinstance(columns.stop, str):
-            return list(range(names.index(columns.start or names[0]), names.index(columns.stop or names[-1]) + 1))
-        return list(range(width))[columns]
-    listed = [columns] if isinstance(columns, (str, int)) else list(columns)
-    if listed and isinstance(listed[0], (bool, numpy.bool_)):
-        return [index for index, chosen in enumerate(listed) if chosen]
-    return [names.index(column) if isinstance(column, str) else int(column) for column in listed]
-
-
-def _tried(model, width, missing=False):
-    """The answers to two made-up rows, or None. Tags do not see through pipelines, so a missing value is tried as well."""
-    rows = numpy.ones((2, width), numpy.float32)
-    if missing:
-        rows[0, 0] = numpy.nan
+def tried(ask, model, rows):
+    """The answers to made-up rows, or None where the model refuses them."""
     try:
-        return predict(model, {"X": rows})
-    except Exception:
+        return ask(model, rows)
+    except Exception:  # whatever a model raises for what it does not take
         return None
 
 

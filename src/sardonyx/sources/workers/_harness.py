@@ -2,7 +2,8 @@
 
     python _harness.py worker.py
 
-Tasks: `open` (a source), `describe`, `predict` (a list of .npz files), `export` (a route); for a benchmark `prepare` (one .npz),
+Tasks: `open` (a source), `describe`, `predict` (a list of .npz files), `branches` (what `predict` with `cover` saw of the model's
+code), `steadiness` (does it answer alike when it is asked again), `export` (a route); for a benchmark `prepare` (one .npz),
 `time` (so many calls) and `peak` (memory). Arrays travel in .npz files.
 """
 
@@ -13,10 +14,13 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
 
+import contextlib
 import gc
 import importlib
 import json
 import random
+import signal
+import threading
 import time
 import traceback
 import types
@@ -54,10 +58,7 @@ def import_worker(path):
 def open_source(worker, held, request):
     source = request["source"]
     # A factory that draws random weights must draw the same ones in every process that opens it.
-    random.seed(0)
-    numpy.random.seed(0)
-    if hasattr(worker, "seed"):
-        worker.seed(0)
+    reseed(worker, 0)
     held["model"] = worker.adopt(built(source), source) if source["form"] == "factory" else worker.load(source)
     return {"versions": versions(worker)}
 
@@ -84,7 +85,71 @@ def describe(worker, held, request):
 
 
 def predict(worker, held, request):
-    return {"outputs": predict_files(worker, held["model"], request["inputs"], double=request.get("double", False))}
+    coverage = coverage_of(worker, held["model"], held) if request.get("cover") else None
+    return {
+        "outputs": predict_files(
+            worker, held["model"], request["inputs"], request.get("double", False), coverage, request.get("limit")
+        )
+    }
+
+
+def coverage_of(worker, model, held):
+    """The record of which branches of the model's code have run, kept from call to call."""
+    if "coverage" not in held:
+        coverage = importlib.import_module("." + "_coverage", worker.__package__)
+        watches = worker.watches(model) if hasattr(worker, "watches") else is_user_code
+        held["coverage"] = coverage.Coverage(watches)
+    return held["coverage"]
+
+
+def branches(worker, held, request):
+    coverage = held.get("coverage")
+    if coverage is None:
+        return {"branches": [], "numbers": []}
+    return {"branches": coverage.branches(), "numbers": coverage.numbers()}
+
+
+def steadiness(worker, held, request):
+    return {"steadiness": steadiness_of(worker, held["model"], read_arrays(request["inputs"]))}
+
+
+def steadiness_of(worker, model, inputs):
+    """{"random": outputs, "state": outputs}: those that change when only the seeds differ, or when nothing does."""
+    if hasattr(worker, "steadiness"):
+        return worker.steadiness(model, inputs)
+    answers = []
+    for number in (1, 1, 2):
+        reseed(worker, number)
+        answers.append(worker.predict(model, dict(inputs)))
+    reseed(worker, 0)
+    return differences(*answers)
+
+
+def differences(first, again, reseeded):
+    """The outputs that differ between two calls with the same seeds, and between two with other seeds."""
+    state = [name for (name, one), (_, two) in zip(first, again) if not alike(one, two)]
+    drawn = [name for (name, one), (_, two) in zip(first, reseeded) if not alike(one, two)]
+    return {"state": state, "random": [name for name in drawn if name not in state]}
+
+
+def alike(one, two):
+    """Whether two answers are the same but for the order in which threads add up."""
+    one, two = numpy.asarray(one), numpy.asarray(two)
+    if one.shape != two.shape or one.dtype != two.dtype:
+        return False
+    if one.dtype.kind not in "fc" or not one.size:
+        return numpy.array_equal(one, two)
+    finite = numpy.abs(one[numpy.isfinite(one)])
+    size = float(finite.max()) if finite.size else 0.0
+    return numpy.allclose(one, two, rtol=1e-5, atol=1e-6 * size, equal_nan=True)
+
+
+def reseed(worker, number):
+    """Makes everything that draws random numbers draw the same ones again."""
+    random.seed(number)
+    numpy.random.seed(number)
+    if hasattr(worker, "seed"):
+        worker.seed(number)
 
 
 def export(worker, held, request):
@@ -140,24 +205,62 @@ def peak(worker, held, request):
 
 
 TASKS = {
-    "open": open_source, "describe": describe, "predict": predict, "export": export, "prepare": prepare, "time": time_calls,
-    "peak": peak,
+    "open": open_source, "describe": describe, "predict": predict, "branches": branches, "steadiness": steadiness,
+    "export": export, "prepare": prepare, "time": time_calls, "peak": peak,
 }  # fmt: skip
 
 
-def predict_files(worker, model, paths, double):
-    """For every .npz of inputs, the .npz of outputs beside it, or the error of that batch."""
+def predict_files(worker, model, paths, double, coverage=None, limit=None):
+    """For every .npz of inputs, the .npz of outputs beside it, or the error of that batch.
+
+    With `coverage`, also the branches that the batch reached; with `limit`, no batch may take more seconds than that.
+    """
     results = []
     for path in paths:
         try:
-            outputs = worker.predict(model, read_arrays(path), double=double)
+            outputs, seen = answer(worker, model, read_arrays(path), double, coverage, limit)
         except Exception as error:
             results.append({"error": describe_error(error)})
             continue
         target = path[: -len(".npz")] + (".double" if double else "") + ".out.npz"
         numpy.savez(target, **{f"{index:04}": plain_array(array) for index, (_, array) in enumerate(outputs)})
-        results.append({"path": target, "names": [name for name, _ in outputs]})
+        results.append({"path": target, "names": [name for name, _ in outputs], **seen})
     return results
+
+
+def answer(worker, model, inputs, double=False, coverage=None, limit=None):
+    """The model's outputs, and what was seen of its code: {"reached": [[branch, outcome]], "gaps": {branch: numbers}}."""
+    started = time.process_time()  # which a busy machine does not lengthen
+    with within(limit):
+        if coverage is None:
+            return worker.predict(model, inputs, double=double), {"seconds": time.process_time() - started}
+        outputs = coverage.run(lambda: worker.predict(model, inputs, double=double))
+    seen = {"reached": sorted(coverage.reached), "gaps": coverage.gaps, "seconds": time.process_time() - started}
+    return outputs, seen
+
+
+class TooSlow(Exception):
+    """An input that takes far longer than the others, such as a count that the model loops over."""
+
+
+@contextlib.contextmanager
+def within(limit):
+    """Ends the block by `TooSlow` after so many seconds, where the system can (the main thread of a Unix process)."""
+    able = limit and hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not able:
+        yield
+        return
+
+    def stop(number, frame):
+        raise TooSlow("no answer within %g s" % limit)
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def read_arrays(path):

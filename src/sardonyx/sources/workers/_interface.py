@@ -7,6 +7,7 @@ import numpy
 from onnx import ModelProto, TensorProto, TypeProto, defs, helper, numpy_helper
 
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+NUMBERS = (*FLOATS, TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8, TensorProto.UINT8)
 TYPES = {
     "float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "float16": TensorProto.FLOAT16, "bool": TensorProto.BOOL,
     "int8": TensorProto.INT8, "int16": TensorProto.INT16, "int32": TensorProto.INT32, "int64": TensorProto.INT64,
@@ -97,11 +98,11 @@ def free_name(graph, wanted):
 
 
 def _settle_input(graph, value, array, axes):
-    """The dimensions that were asked for, and a Cast behind the input where the graph computes in another float type."""
+    """The dimensions that were asked for, and a Cast behind the input where the graph computes in another type of number."""
     name, inside = value.name, value.type.tensor_type.elem_type
     outside = TYPES.get(array.dtype.name, TensorProto.STRING)
     shape = [axes.get(axis, size) for axis, size in enumerate(array.shape)]
-    if inside != outside and inside in FLOATS and outside in FLOATS:
+    if inside != outside and inside in FLOATS and outside in NUMBERS:
         cast = free_name(graph, name + "_cast")
         rename(graph, name, cast)
         value.name = name

@@ -5,6 +5,8 @@ A probe drawn around them reaches branches that a random number would miss.
 
 import numpy
 
+from ._columns import positions
+
 KEPT = 12  # values per feature: enough to land on several branches, few enough to print
 # Attributes with one number, or rows of one number, per feature.
 ROWS = (
@@ -15,16 +17,13 @@ ROWS = (
 LISTS = ("bin_edges_", "categories_")
 
 
-def landmarks(model):
+def landmarks(model, width):
     """For every feature its telling values, sorted; an empty list where the estimator shows none."""
-    width = getattr(model, "n_features_in_", None)
-    if width is None:
-        return []
     found = [set() for _ in range(width)]
-    for part in _raw_parts(model):
-        for feature, value in (*_thresholds(part), *_rows(part, width), *_lists(part, width)):
-            if feature < width and numpy.isfinite(value):
-                found[feature].add(float(value))
+    for part, columns in _raw_parts(model, list(range(width))):
+        for feature, value in (*_thresholds(part), *_rows(part, len(columns)), *_lists(part, len(columns))):
+            if feature < len(columns) and numpy.isfinite(value):
+                found[columns[feature]].add(float(value))
     return [spread(values) for values in found]
 
 
@@ -36,22 +35,31 @@ def spread(values):
     return [ordered[round(index)] for index in numpy.linspace(0, len(ordered) - 1, KEPT)]
 
 
-def _raw_parts(model):
-    """The estimators inside that see the raw features: behind the first step of a pipeline they are changed ones."""
+def _raw_parts(model, columns):
+    """(estimator, its columns) for those inside that see the raw features: behind a step of a pipeline they are changed ones."""
     if hasattr(model, "steps"):
-        steps = [step for _, step in model.steps if hasattr(step, "fit")]
-        yield from _raw_parts(steps[0]) if steps else ()
+        for _, step in model.steps:
+            if hasattr(step, "fit"):
+                yield from _raw_parts(step, columns)
+                if not type(step).__name__.endswith("Imputer"):
+                    return
         return
-    yield model
+    if hasattr(model, "transformers_"):
+        names = list(map(str, getattr(model, "feature_names_in_", ())))
+        for _, part, chosen in model.transformers_:
+            if hasattr(part, "fit"):
+                yield from _raw_parts(part, [columns[place] for place in positions(chosen, names, len(columns))])
+        return
+    yield model, columns
     inside = getattr(model, "estimators_", None)
     if inside is not None and not hasattr(model, "estimators_features_"):
         parts = inside.values() if isinstance(inside, dict) else numpy.ravel(numpy.asarray(inside, dtype=object))
         for part in parts:
             if hasattr(part, "fit"):
-                yield from _raw_parts(part)
+                yield from _raw_parts(part, columns)
     for name in ("estimator_", "best_estimator_", "regressor_"):
         if hasattr(getattr(model, name, None), "fit"):
-            yield from _raw_parts(getattr(model, name))
+            yield from _raw_parts(getattr(model, name), columns)
 
 
 def _thresholds(model):
@@ -74,6 +82,13 @@ def _rows(model, width):
         rows = numpy.atleast_2d(table)
         for row in rows[:: max(1, len(rows) // KEPT)]:
             yield from enumerate(row.tolist())
+    # A centre alone does not show how far its feature spreads.
+    scale = _numbers(getattr(model, "scale_", None))
+    for name in ("mean_", "center_"):
+        centre = _numbers(getattr(model, name, None))
+        if centre is not None and scale is not None and centre.shape == scale.shape == (width,):
+            yield from enumerate((centre - 2 * scale).tolist())
+            yield from enumerate((centre + 2 * scale).tolist())
 
 
 def _lists(model, width):

@@ -1,16 +1,48 @@
-"""Boosters inside scikit-learn pipelines: skl2onnx converts the pipeline, and this the booster."""
+"""Our own converters, which skl2onnx calls for the parts of a pipeline: boosters, histogram boosting, and texts."""
+
+import contextlib
+from unittest import mock
 
 import numpy
 from onnx import helper
 
 from ._boosters import ensemble_of, is_classifier, library
+from ._ensemble import from_histograms
+from ._one_hot import graph_of_one_hot
+from ._transformers import GRAPHS, graph_of_transformer, width_of_imputer
 from ._tree_graph import graph_of
+from ._trees import OURS
+from ._vectorizers import graph_of_texts, takes
+
+HISTOGRAMS = ("SklearnHistGradientBoostingClassifier", "SklearnHistGradientBoostingRegressor")
+VERSIONS = {"ai.onnx.ml": 3, "com.microsoft": 1}
 
 
-def know_boosters(parts):
-    """Tells skl2onnx how to convert the boosters among the parts of a pipeline."""
-    for cls in {type(part) for part in parts if library(part) != "sklearn"}:
-        _register(cls)
+@contextlib.contextmanager
+def our_converters(parts):
+    """Inside, skl2onnx converts the boosters among the parts, and uses our converters where its own lose something."""
+    from skl2onnx import _parse, _supported_operators
+    from skl2onnx.common import _registration
+
+    pools = (
+        _registration._converter_pool, _registration._shape_calculator_pool, _supported_operators.sklearn_operator_name_map,
+        _parse.sklearn_parsers_map,
+    )  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        for pool in pools:
+            stack.enter_context(mock.patch.dict(pool))  # as it was, afterwards
+        for cls in {type(part) for part in parts if library(part) != "sklearn"}:
+            _register(cls)
+        for name in HISTOGRAMS:
+            _replace(name, convert_histograms)
+        for name, weighted in (("SklearnCountVectorizer", False), ("SklearnTfidfVectorizer", True)):
+            _replace(name, _texts_converter(name, weighted))
+        for name in GRAPHS:
+            _replace("Sklearn" + name, _transformer_converter("Sklearn" + name))
+        _replace("SklearnOneHotEncoder", _one_hot_converter())
+        shapes = _registration._shape_calculator_pool
+        shapes["SklearnSimpleImputer"] = _imputer_shapes(shapes["SklearnSimpleImputer"])
+        yield
 
 
 def _register(cls):
@@ -26,32 +58,136 @@ def _register(cls):
         getattr(shape_calculator, shapes),
         convert_booster,
         overwrite=True,
+        parser=_parse_classifier if classifier else None,
         options=options,
     )
 
 
+def _parse_classifier(scope, model, inputs, custom_parsers=None):
+    """Two outputs. skl2onnx's own parser finds classifiers by a base class that CatBoost's do not have."""
+    from skl2onnx._supported_operators import _get_sklearn_operator_name
+    from skl2onnx.common.data_types import Int64TensorType, guess_tensor_type
+
+    operator = scope.declare_local_operator(_get_sklearn_operator_name(type(model)), model)
+    operator.inputs = inputs
+    operator.outputs.append(scope.declare_local_variable("label", Int64TensorType()))
+    operator.outputs.append(scope.declare_local_variable("probabilities", guess_tensor_type(inputs[0].type)))
+    return operator.outputs
+
+
+def _replace(name, convert):
+    """Gives an operator of skl2onnx another converter, with the options of its own."""
+    from skl2onnx.common import _registration
+
+    options = _registration._converter_pool[name].get_allowed_options()
+    _registration._converter_pool[name] = _registration.RegisteredConverter(convert, options)
+
+
+def _texts_converter(name, weighted):
+    from skl2onnx.common import _registration
+
+    original = _registration._converter_pool[name]
+
+    def convert_texts(scope, operator, container):
+        if takes(operator.raw_operator):
+            _embed(graph_of_texts(operator.raw_operator, weighted=weighted), scope, operator, container)
+        else:
+            original(scope, operator, container)
+
+    return convert_texts
+
+
+def _transformer_converter(name):
+    from skl2onnx.common import _registration
+
+    original = _registration._converter_pool[name]
+
+    def convert_transformer(scope, operator, container):
+        kinds = {type(value.type).__name__ for value in operator.inputs}
+        graph = None
+        if len(kinds) == 1 and kinds <= {"FloatTensorType", "DoubleTensorType"}:
+            graph = graph_of_transformer(operator.raw_operator, double=kinds == {"DoubleTensorType"})
+        if graph is None:
+            original(scope, operator, container)
+        else:
+            _embed(graph, scope, operator, container)
+
+    return convert_transformer
+
+
+def _one_hot_converter():
+    from skl2onnx.common import _registration
+
+    original = _registration._converter_pool["SklearnOneHotEncoder"]
+
+    def convert_one_hot(scope, operator, container):
+        inputs = [(type(value.type).__name__, value.type.shape[1]) for value in operator.inputs]
+        graph = graph_of_one_hot(operator.raw_operator, inputs, type(operator.outputs[0].type).__name__)
+        if graph is None:
+            original(scope, operator, container)
+        else:
+            _embed(graph, scope, operator, container)
+
+    return convert_one_hot
+
+
+def _imputer_shapes(original):
+    def calculate_imputer_shapes(operator):
+        original(operator)
+        if type(operator.outputs[0].type).__name__ in ("FloatTensorType", "DoubleTensorType"):
+            operator.outputs[0].type.shape[1] = width_of_imputer(operator.raw_operator)
+
+    return calculate_imputer_shapes
+
+
 def convert_booster(scope, operator, container):
-    """Puts the graph of the ensemble into skl2onnx's container, under names of its own."""
+    """Puts the graph of a booster into skl2onnx's container."""
+    _convert_trees(ensemble_of(operator.raw_operator), scope, operator, container)
+
+
+def convert_histograms(scope, operator, container):
+    """Puts the graph of a histogram gradient boosting into skl2onnx's container."""
+    _convert_trees(from_histograms(operator.raw_operator), scope, operator, container)
+
+
+def _convert_trees(ensemble, scope, operator, container):
     model = operator.raw_operator
     classes = numpy.asarray(model.classes_) if is_classifier(model) else None
     double = type(operator.inputs[0].type).__name__ == "DoubleTensorType"
     opset = container.target_opset_any_domain("")
-    graph = graph_of(ensemble_of(model), classes=classes, opset=opset, double=double, input_name="X").graph
-    names = {"X": operator.inputs[0].full_name}
+    made = graph_of(ensemble, classes=classes, opset=opset, double=double, input_name="X")
+    _embed(made.graph, scope, operator, container)
+
+
+def stamp(model):
+    """Gives a graph whose trees ask for sets of categories the version that has such trees; skl2onnx knows none above 3."""
+    if any(node.op_type == "TreeEnsemble" for node in model.graph.node):
+        for entry in model.opset_import:
+            entry.version = 5 if entry.domain == "ai.onnx.ml" else entry.version
+
+
+def _embed(graph, scope, operator, container):
+    """Adds the nodes of a graph to skl2onnx's container, under names of their own. One input takes all of the operator's."""
+    from skl2onnx.operator_converters.common import concatenate_variables
+
+    given = [value.full_name for value in operator.inputs]
+    if len(graph.input) == 1 and len(given) > 1:  # columns of a table
+        given = [concatenate_variables(scope, operator.inputs, container)]
+    names = dict(zip((value.name for value in graph.input), given))
     names.update(zip((value.name for value in graph.output), (value.full_name for value in operator.outputs)))
     for tensor in graph.initializer:
-        names[tensor.name] = tensor.name = scope.get_unique_variable_name("booster_" + tensor.name)
+        names[tensor.name] = tensor.name = scope.get_unique_variable_name("sardonyx_" + tensor.name)
         container.initializers.append(tensor)
     for node in graph.node:
         for output in node.output:
             if output not in names:
-                names[output] = scope.get_unique_variable_name("booster_" + output)
+                names[output] = scope.get_unique_variable_name("sardonyx_" + output)
         container.add_node(
             node.op_type,
             [names[name] for name in node.input],
             [names[name] for name in node.output],
             op_domain=node.domain,
-            op_version=3 if node.domain else opset,
-            name=scope.get_unique_operator_name("booster"),
+            op_version=VERSIONS.get(node.domain, container.target_opset_any_domain("")),
+            name=scope.get_unique_operator_name(OURS),
             **{attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute},
         )

@@ -5,10 +5,12 @@ import warnings
 
 import numpy
 
+from ._boosters import library
 from ._estimators import Refused, predict
 from ._interface import axes_of, settle
-from ._pipelines import know_boosters
+from ._pipelines import our_converters, stamp
 from ._trees import mended
+from ._vectorizers import LOCALE
 
 ML_OPSET = 3  # the newest that all converters take, and the first whose trees hold float64
 OLDEST = {"LabelBinarizer": 19}  # the first opset that compares strings
@@ -17,6 +19,15 @@ PACKING = {
     "VotingClassifier": ("flatten_transform", True, False),
     "KBinsDiscretizer": ("encode", "onehot", "onehot-dense"),
     "RandomTreesEmbedding": ("sparse_output", True, False),
+}
+# Estimators whose operators compute in float32 alone.
+SINGLE = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
+LAST = "estimator"
+PART_OPTIONS = {
+    # The operator Scaler multiplies by the inverse. Trees behind it may turn on the last bit of a quotient.
+    "StandardScaler": {"div": "div"},
+    "CountVectorizer": {"locale": LOCALE},
+    "TfidfVectorizer": {"locale": LOCALE},
 }
 TYPES = {
     "float": "FloatTensorType", "double": "DoubleTensorType", "int64": "Int64TensorType", "int32": "Int32TensorType",
@@ -35,17 +46,58 @@ def export(model, route, out, *, inputs, dynamic, opset, input_names=(), output_
     model = getattr(model, "best_estimator_", model)
     oldest = max(OLDEST.get(type(part).__name__, 0) for _, part in _named_parts(model))
     newest = max(oldest, min(opset, skl2onnx.__max_supported_opset__))
-    types = _types(inputs, dynamic, double=route.endswith("-double"))
+    double = route.endswith("-double")
+    parts = [part for _, part in _named_parts(model)]
     try:
-        know_boosters([part for _, part in _named_parts(model)])
-        with warnings.catch_warnings(), mended(), _unpacked(model):
+        with warnings.catch_warnings(), our_converters(parts), mended(), _unpacked(model):
             warnings.simplefilter("ignore")
-            exported = _converted(model, types, newest)
+            exported = _first_of(_rounding(model) if double else model, _typings(inputs, dynamic, double), newest)
     except Exception as error:
         raise refusal(model, error) from error
+    stamp(exported)
     settle(exported, answers, inputs=inputs, dynamic=dynamic, opset=newest, output_names=output_names)
     onnx.save(exported, out)
     return {"opset": newest}
+
+
+def _first_of(model, typings, opset):
+    """The conversion for the first types of the inputs that skl2onnx takes."""
+    for types in typings[:-1]:
+        try:
+            return _converted(model, types, opset)
+        except Exception:  # what the last types give is the answer
+            continue
+    return _converted(model, typings[-1], opset)
+
+
+def _typings(inputs, dynamic, double):
+    """The types of the inputs, and for integers, which few converters take, floats behind a Cast as the last resort."""
+    as_floats = {name: array.astype(float) if array.dtype.kind in "iu" else array for name, array in inputs.items()}
+    whole = any(array.dtype.kind in "iu" for array in inputs.values())
+    return [_types(kinds, dynamic, double=double) for kinds in ((inputs, as_floats) if whole else (inputs,))]
+
+
+def _rounding(model):
+    """The estimator with a step that rounds to float32 where it does so itself, or where no operator takes float64."""
+    from skl2onnx.sklapi import CastTransformer
+    from sklearn.pipeline import Pipeline
+
+    steps = list(getattr(model, "steps", [(LAST, model)]))
+    name, last = steps[-1]
+    if not rounds(last) and type(last).__name__ not in SINGLE:
+        return model
+    return Pipeline([*steps[:-1], ("rounded", CastTransformer(dtype=numpy.float32)), (name, last)])
+
+
+def rounds(model):
+    """Whether all that an estimator makes of its input goes through trees that round it to float32."""
+    if library(model) != "sklearn":
+        return library(model) != "lightgbm"
+    members = numpy.ravel(numpy.asarray(getattr(model, "estimators_", ()), dtype=object)).tolist()
+    members += [calibrated.estimator for calibrated in getattr(model, "calibrated_classifiers_", ())]
+    if members:
+        return all(map(rounds, members))
+    return hasattr(model, "tree_")
 
 
 def _converted(model, types, opset):
@@ -96,9 +148,9 @@ def _options(model):
     if "raw_scores" in allowed and not hasattr(last, "predict_proba"):
         chosen["raw_scores"] = True
     options = {id(part): chosen for part in (last, model)} if chosen else {}
-    # The operator Scaler multiplies by the inverse. Trees behind it may turn on the last bit of a quotient.
-    scalers = [part for _, part in _named_parts(model) if type(part).__name__ == "StandardScaler"]
-    return {**options, **{id(part): {"div": "div"} for part in scalers}} or None
+    for _, part in _named_parts(model):
+        options.update({id(part): PART_OPTIONS[type(part).__name__]} if type(part).__name__ in PART_OPTIONS else {})
+    return options or None
 
 
 def _allowed(estimator):

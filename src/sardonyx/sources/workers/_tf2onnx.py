@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import logging
 import os
+import re
 import sys
 import tempfile
 
@@ -12,27 +13,33 @@ import tensorflow as tf
 
 from ._interface import axes_of, free_name, rename
 from ._operators import apply_rules, mend_tf2onnx
-from ._tensors import Unreadable, plain, stripped
+from ._tensors import Refused, advice, plain, stripped
 
 OPSET = 18  # the newest that tf2onnx writes; the caller upgrades from here
 LOADED = itertools.count()
+# Operators without a counterpart in ONNX -> what to do about them.
+ADVICE = {
+    r"(?:Eager)?PyFunc\w*": "it calls back into Python; write that step with TensorFlow's own functions",
+    r"String\w*|\w*Regex\w*|Unicode\w*|\w*Substr": "keep steps on texts, as TextVectorization and Hashing, outside of the model",
+    r"Matrix\w*|Cholesky|Svd|Qr|SelfAdjointEigV2|Lu|LogMatrixDeterminant": "ONNX has no such linear algebra; where it does not "
+    "depend on the inputs, keep the result as a weight",
+    r"Complex|Real|Imag|Angle|Conj": "ONNX has no complex numbers; carry the real and the imaginary part as two tensors",
+}
 UNKNOWN = "unk__"  # how tf2onnx names the dimensions that it knows nothing of
-
-
-class Unsupported(Unreadable):
-    """The model is sound, but this route cannot carry it."""
 
 
 def export(model, route, out, *, inputs, dynamic, opset, input_names=None, output_names=None, training=False):
     """Writes the ONNX file; {"opset": the one it has}, which may be lower than the one asked for."""
     if training:
-        raise Unsupported("the TensorFlow routes export for inference only", "leave --training out")
+        raise Refused("the TensorFlow routes export for inference only", "leave --training out")
     mend_tf2onnx()
     opset = min(opset, OPSET)
     names = list(model.specs or inputs)
-    answers = [name for name, _ in model.run({name: tf.constant(inputs[name]) for name in names})]
+    model.find_state(inputs)
+    with model.undisturbed():  # the export holds the state that the model was opened with
+        answers = [name for name, _ in model.run({name: tf.constant(inputs[name]) for name in names})]
     specs = {name: _spec(name, inputs[name], axes_of(dynamic, name)) for name in names}
-    with tempfile.TemporaryDirectory() as folder, errors_of_tf2onnx() as records:
+    with tempfile.TemporaryDirectory() as folder, errors_of_tf2onnx() as records, model.undisturbed():
         made = ROUTES[route](model, specs, opset, folder)
     made = apply_rules(made, nodes_of(made.graph), opset)
     refuse_leftovers(made.graph, records, opset)
@@ -47,7 +54,7 @@ def export(model, route, out, *, inputs, dynamic, opset, input_names=None, outpu
 def wanted(names, asked, what):
     """{the model's own name: the one it gets}."""
     if asked and len(asked) != len(names):
-        raise Unsupported(f"{len(asked)} {what} names for {len(names)} {what}s: {', '.join(names)}")
+        raise Refused(f"{len(asked)} {what} names for {len(names)} {what}s: {', '.join(names)}")
     return dict(zip(names, asked or names))
 
 
@@ -61,7 +68,7 @@ def _spec(name, array, axes):
 
 def by_keras(model, specs, opset, folder):
     if model.model is None:
-        raise Unsupported("this is not a Keras model")
+        raise Refused("this is not a Keras model")
     path = os.path.join(folder, "model.onnx")
     options = {"input_signature": model.arrange(specs), "opset_version": opset, "verbose": False}
     model.model.export(path, format="onnx", **options)
@@ -126,6 +133,10 @@ def by_v1_loader(model, specs, opset, folder):
 def by_tflite(model, specs, opset, folder):
     import tf2onnx
 
+    if "ASSIGN_VARIABLE" in model.stateful:
+        raise Refused(
+            "it changes a variable while it runs, and ONNX has no variables", "make the state an input and an output"
+        )
     return tf2onnx.convert.from_tflite(model.path, opset=opset)[0]
 
 
@@ -214,10 +225,11 @@ def errors_of_tf2onnx():
 
 
 def refuse_leftovers(graph, records, opset):
-    """Raises Unsupported for a node that could not be converted, with the operator, the node and the opset that has it."""
+    """Raises Refused for a node that could not be converted, with the operator, the node and the opset that has it."""
     for record in records:
         if record.msg.startswith("Failed to convert node") and record.exc_info:
-            raise Unsupported(f"node {record.args[0]}: {plain(record.exc_info[1])}", "try another route")
+            cause = record.exc_info[1]
+            raise Refused(f"node {record.args[0]}: {plain(cause)}", advice(cause) or "try another route")
     for node in nodes_of(graph):
         if not onnx.defs.has(node.op_type, node.domain if node.domain != "ai.onnx" else ""):
             raise unsupported(node, first_opset(node.op_type), opset)
@@ -226,14 +238,16 @@ def refuse_leftovers(graph, records, opset):
 def unsupported(node, since, opset):
     what = f"the operator {node.op_type} (node {node.name})"
     if node.op_type.endswith("PartitionedCall"):
-        return Unsupported(f"the inner function of node {node.name} could not be inlined", "try another route")
+        return Refused(f"the inner function of node {node.name} could not be inlined", "try another route")
     if since is None:
-        return Unsupported(f"{what} has no rule in tf2onnx", "write this part of the model with other operators")
-    if since > opset:
-        return Unsupported(
-            f"{what} has a rule from opset {since} on, not at {opset}", f"ask for --opset {since} or more"
+        advised = [hint for words, hint in ADVICE.items() if re.fullmatch(words, node.op_type)]
+        return Refused(
+            f"{what} has no rule in tf2onnx",
+            advised[0] if advised else "write this part of the model with other operators",
         )
-    return Unsupported(f"{what} was left over: its rule does not fit this graph", "try another route")
+    if since > opset:
+        return Refused(f"{what} has a rule from opset {since} on, not at {opset}", f"ask for --opset {since} or more")
+    return Refused(f"{what} was left over: its rule does not fit this graph", "try another route")
 
 
 def graphs_of(graph):
@@ -263,12 +277,10 @@ def inputs_of(graph, names):
         found = dict(zip(names, graph.input))
     if len(graph.input) > len(names):
         held = ", ".join(value.name for value in graph.input if value not in found.values())
-        raise Unsupported(f"the export makes inputs of constants that the model holds: {held}", "try another route")
+        raise Refused(f"the export makes inputs of constants that the model holds: {held}", "try another route")
     if len(found) < len(names):
         missing = ", ".join(name for name in names if name not in found)
-        raise Unsupported(
-            f"the export lost the input {missing}", "leave out of the model what does not reach an output"
-        )
+        raise Refused(f"the export lost the input {missing}", "leave out of the model what does not reach an output")
     ordered = [type(found[name]).FromString(found[name].SerializeToString()) for name in names]
     del graph.input[:]
     graph.input.extend(ordered)
@@ -277,7 +289,7 @@ def inputs_of(graph, names):
 
 def outputs_of(graph, names):
     if len(graph.output) != len(names):
-        raise Unsupported(f"the export has {len(graph.output)} outputs, the model {len(names)}: {', '.join(names)}")
+        raise Refused(f"the export has {len(graph.output)} outputs, the model {len(names)}: {', '.join(names)}")
     return dict(zip(names, graph.output))
 
 

@@ -9,6 +9,8 @@ import numpy
 import torch
 from torch.utils import _pytree as pytree
 
+from . import _torch_forms as forms
+
 # An annotation, as a class or as text, that asks for a Python number and not for a tensor.
 _NUMBER = re.compile(r"(?:typing\.)?(?:Optional\[)?(int|float|bool)\]?(?: \| None)?")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -16,13 +18,39 @@ NUMBERS = {"int": "int64", "float": "float32", "bool": "bool"}
 
 
 class Parameter:
-    """One parameter of `forward`. `number` is int, float or bool where Python's own number is asked for."""
+    """One parameter of `forward`. `number` is int, float or bool where Python's own number is asked for.
 
-    def __init__(self, name, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=None, required=True):
+    `container` is dict, list or tuple where one is asked for; `keys` are those that the code reads from a dict, with
+    whether each must be there.
+    """
+
+    def __init__(self, name, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=None, required=True, keys=()):
         self.name, self.kind, self.annotation, self.required = name, kind, annotation, required
+        self.keys = dict(keys)
+        self.container = forms.kind(annotation)[0] or (forms.DICT if self.keys else None)
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
         found = _NUMBER.fullmatch(str(annotation) if text == "Optional" else text)
         self.number = found[1] if found else None
+
+    @property
+    def names(self):
+        """What its inputs are called: its own name, or one for every entry that must be there."""
+        inside = forms.fields(self.annotation) or [key for key, must in self.keys.items() if must]
+        return [f"{self.name}.{name}" for name in inside] or [self.name]
+
+    def holds(self, names):
+        """Whether these can be the names of its entries."""
+        inside = forms.fields(self.annotation)
+        return self.container == forms.DICT if inside is None else set(names) <= set(inside)
+
+    def advice(self):
+        """How to write its inputs; empty for a tensor."""
+        if self.container in (forms.LIST, forms.TUPLE):
+            return f"{self.name} is a {self.container}: write --input {self.name}.0=TYPE[SIZES], {self.name}.1=…"
+        if self.container == forms.DICT or forms.fields(self.annotation):
+            shown = self.names if self.names != [self.name] else [f"{self.name}.KEY"]
+            return f"{self.name} is a {self.container or 'structure'}: write --input {'=…, '.join(shown)}=TYPE[SIZES]"
+        return ""
 
 
 def parameters(model):
@@ -37,19 +65,31 @@ def parameters(model):
             if argument.name != "self"
         ]
     found = inspect.signature(model.forward).parameters.values()
-    return [Parameter(p.name, p.kind, p.annotation, p.default is p.empty) for p in found]
+    known, keys = forms.hints(model.forward), forms.keys_read(model.forward)
+    return [
+        Parameter(p.name, p.kind, known.get(p.name, p.annotation), p.default is p.empty, keys.get(p.name, ()))
+        for p in found
+    ]
 
 
 class Call:
     """How the arrays of one name each become arguments: by name where the names are forward's, else in order.
 
-    `names` are the inputs that become tensors; `constants` are those that forward takes as Python numbers.
+    `names` are the inputs that become tensors; `constants` are those that forward takes as Python numbers. `batch.x` is the
+    entry x of the argument batch. Where forward takes one dict, names that it does not know are entries of that.
     """
 
     def __init__(self, parameters, arrays):
         self.parameters = parameters
-        self.roots = list(dict.fromkeys(name.partition(".")[0] for name in arrays))
+        paths = {name: name.split(".") for name in arrays}
+        holder = self._holder(paths)
+        known = {p.name for p in parameters}
+        self.paths = {
+            name: path if path[0] in known or holder is None else [holder.name, *path] for name, path in paths.items()
+        }
+        self.roots = list(dict.fromkeys(path[0] for path in self.paths.values()))
         self.slots = dict(zip(self.roots, self._slots()))
+        self._require_entries()
         self.constants = {
             name: _number(name, array, self.slots[name].number)
             for name, array in arrays.items()
@@ -57,9 +97,15 @@ class Call:
         }
         self.names = [name for name in arrays if name not in self.constants]
 
+    @property
+    def nested(self):
+        """Whether an argument is a container of several inputs."""
+        return any(len(path) > 1 for path in self.paths.values())
+
     def arguments(self, tensors):
         """(args, kwargs) of forward, from tensors in the order of `names`."""
-        nested = _nest({**self.constants, **dict(zip(self.names, tensors))})
+        values = {**self.constants, **dict(zip(self.names, tensors))}
+        nested = _nest([(self.paths[name], value) for name, value in values.items()])
         given = {slot.name: _shaped(nested[root], slot.annotation) for root, slot in self.slots.items()}
         args = []
         for parameter in self.parameters:  # some can only be given by position; the first that is left out ends that
@@ -69,23 +115,48 @@ class Call:
         spread = [slot.name for slot in self.slots.values() if slot.kind is inspect.Parameter.VAR_POSITIONAL]
         return [*args, *(given.pop(name) for name in spread)], given
 
+    def _holder(self, paths):
+        """The dict that takes names which are not forward's own, if there is exactly one."""
+        own = [p for p in self.parameters if p.kind.name not in ("VAR_POSITIONAL", "VAR_KEYWORD")]
+        roots = {path[0] for path in paths.values()}
+        strange = roots - {p.name for p in self.parameters}
+        free = [p for p in own if p.name not in roots]
+        fitting = [p for p in free if p.holds(strange)]
+        lone = (
+            len(own) == 1 == len(self.parameters) and len(strange) > 1 and own[0].annotation in (None, inspect._empty)
+        )
+        fitting = fitting or (free if lone else [])  # one argument for several inputs, and nothing says what it is
+        return fitting[0] if strange and len(fitting) == 1 else None
+
     def _slots(self):
         """The parameter that takes each root name."""
         known = {p.name: p for p in self.parameters if p.kind.name not in ("VAR_POSITIONAL", "VAR_KEYWORD")}
         spread = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in self.parameters)
         keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self.parameters)
-        takes = ", ".join(p.name for p in self.parameters) or "nothing"
         if all(root in known or (keywords and not spread) for root in self.roots):
             missing = [p.name for p in known.values() if p.required and p.name not in self.roots]
             if missing:
-                raise TypeError(f"forward needs {', '.join(missing)}, which the inputs do not name; it takes {takes}")
+                raise TypeError(
+                    f"forward needs {', '.join(missing)}, which the inputs do not name; it takes {self._takes()}"
+                )
             return [known.get(root) or Parameter(root, inspect.Parameter.KEYWORD_ONLY) for root in self.roots]
         ordered = [p for p in known.values() if p.kind in _POSITIONAL]
         room = len(self.roots) >= sum(p.required for p in ordered) and (spread or len(self.roots) <= len(ordered))
         if not room or any(root in known for root in self.roots):  # half by name and half in order would be a guess
-            raise TypeError(f"forward takes {takes}; the inputs are {', '.join(self.roots)}")
+            raise TypeError(f"forward takes {self._takes()}; the inputs are {', '.join(self.roots)}")
         extra = [Parameter(root, inspect.Parameter.VAR_POSITIONAL) for root in self.roots[len(ordered) :]]
         return [*ordered[: len(self.roots)], *extra]
+
+    def _takes(self):
+        advice = "; ".join(filter(None, (p.advice() for p in self.parameters)))
+        return (", ".join(p.name for p in self.parameters) or "nothing") + (f" ({advice})" if advice else "")
+
+    def _require_entries(self):
+        """Raises where an array is given for what forward takes as a container."""
+        for name, path in self.paths.items():
+            slot = self.slots.get(path[0])
+            if len(path) == 1 and slot is not None and slot.advice():
+                raise TypeError(f"the input {name} is one array, and {slot.advice()}")
 
 
 def to_tensor(name, array, double=False):
@@ -121,7 +192,8 @@ def leaves(answer):
     for index, (path, value) in enumerate(found):
         if not isinstance(value, torch.Tensor):
             if not isinstance(value, (bool, int, float, torch.SymInt, torch.SymFloat)):
-                raise TypeError(f"the model answers with a {type(value).__name__}, which is no tensor")
+                advice = "; call it with use_cache=False" if "cache" in type(value).__name__.lower() else ""
+                raise TypeError(f"the model answers with a {type(value).__name__}, which is no tensor{advice}")
             value = torch.scalar_tensor(value, dtype=_scalar_type(value))
         named.append((output_name(path, index), value))
     return named
@@ -175,11 +247,10 @@ def _number(name, array, kind):
     return {"int": int, "float": float, "bool": bool}[kind](numpy.reshape(array, ())[()])
 
 
-def _nest(values):
-    """{'pair.0': a, 'pair.1': b} -> {'pair': {'0': a, '1': b}}."""
+def _nest(pairs):
+    """[(['pair', '0'], a), (['pair', '1'], b)] -> {'pair': {'0': a, '1': b}}."""
     nested = {}
-    for name, value in values.items():
-        *path, last = name.split(".")
+    for (*path, last), value in pairs:
         place = nested
         for word in path:
             place = place.setdefault(word, {})
@@ -188,13 +259,18 @@ def _nest(values):
 
 
 def _shaped(value, annotation=None):
-    """Dicts whose keys are 0, 1, 2... as tuples, or as lists where forward's annotation says so."""
+    """Dicts in the form that forward's annotation asks for; without one, dicts whose keys are 0, 1, 2... are tuples."""
     if not isinstance(value, dict):
         return value
-    inner = {key: _shaped(item) for key, item in value.items()}
-    if isinstance(annotation, type) and (hasattr(annotation, "_fields") or dataclasses.is_dataclass(annotation)):
-        return annotation(**inner)
-    if all(key.isdigit() for key in inner):
-        ordered = [inner[key] for key in sorted(inner, key=int)]
-        return ordered if "list" in str(annotation).lower().split("[")[0] else tuple(ordered)
-    return inner
+    named = forms.fields(annotation)
+    if named is not None:
+        return annotation(**{key: _shaped(item, named.get(key)) for key, item in value.items()})
+    kind, inside = forms.kind(annotation)
+    numbered = all(key.isdigit() for key in value)
+    if kind == forms.DICT or not numbered:
+        to_key = int if kind == forms.DICT and numbered and "int" in str(inside[:1]) else str
+        return {to_key(key): _shaped(item, inside[1] if len(inside) > 1 else None) for key, item in value.items()}
+    items = [value[key] for key in sorted(value, key=int)]
+    each = inside if kind == forms.TUPLE and Ellipsis not in inside and "..." not in inside else inside[:1] * len(items)
+    shaped = [_shaped(item, each[index] if index < len(each) else None) for index, item in enumerate(items)]
+    return shaped if kind == forms.LIST else tuple(shaped)

@@ -97,13 +97,13 @@ def _input(found, job):
 
 
 def _place_in(text):
-    places = [f"{name}:{line}" for name, line in _PLACE.findall(text) if _is_users(name)]
+    places = [f"{name}:{line}" for name, line in _PLACE.findall(text) if is_users(name)]
     return places[-1] if places else ""
 
 
 def _place_of(chain):
     for link in reversed(chain):
-        frames = [f for f in traceback.extract_tb(link.__traceback__) if _is_users(f.filename)]
+        frames = [f for f in traceback.extract_tb(link.__traceback__) if is_users(f.filename)]
         if frames:
             return f"{frames[-1].filename}:{frames[-1].lineno}"
     return next((place for link in chain for place in _places_of_nodes(link) if place), "")
@@ -142,10 +142,10 @@ def _place_of_operator(text, route, job, held):
 
 def _first_range(text):
     found = re.search(r"^(\S+\.py)\((\d+)\)", text, re.MULTILINE)
-    return f"{found[1]}:{found[2]}" if found and _is_users(found[1]) else ""
+    return f"{found[1]}:{found[2]}" if found and is_users(found[1]) else ""
 
 
-def _is_users(filename):
+def is_users(filename):
     """Whether a file is neither PyTorch's, nor Python's, nor an exporter's, nor ours. An installed model is the user's."""
     if filename.startswith(("<", "code/")):  # code/ is inside a TorchScript file
         return False

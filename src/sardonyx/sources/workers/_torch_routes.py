@@ -11,8 +11,11 @@ from torch.onnx import _constants
 
 from ._torch_call import leaves
 from ._torch_graph import keep_batch_statistics, tidy, weight_bytes
+from ._torch_paths import guarded, of_named_sizes, recorded
 from ._torch_program import signature
 from ._torch_refusals import Refused
+from ._torch_repairs import mend, plain_attention
+from ._torch_symbolics import in_pytorchs_way
 from ._torch_wrapper import is_plain, wrapped
 
 DYNAMO_NEWEST = getattr(_constants, "ONNX_MAX_OPSET", 18)
@@ -25,11 +28,19 @@ class Job:
     """What to export: tensors with their names and dynamic axes, the outputs' names, and where to write.
 
     `answer` is forward's own for these tensors; `state` holds the buffers that a call changes, as they were before it.
+    `repairs` names what was changed in the copy that is exported; `frozen` are the lines whose values a recorded run took as
+    constants, `guards` the conditions on sizes that torch.export took as true.
     """
 
     def __init__(self, *, call, tensors, axes, inputs, outputs, answer, state, opset, training, out):
         self.call, self.tensors, self.axes, self.inputs, self.outputs = call, tensors, axes, inputs, outputs
         self.answer, self.state, self.opset, self.training, self.out = answer, state, opset, training, out
+        self.repairs, self.frozen, self.guards = [], [], []
+
+    @property
+    def notes(self):
+        """What there is to know about the export."""
+        return {"repairs": self.repairs, "frozen": self.frozen, "guards": self.guards}
 
 
 def run(route, held, job):
@@ -40,23 +51,24 @@ def run(route, held, job):
             "a torch.export program stays in the mode in which it was exported",
             hint="convert the module itself with --training",
         )
-    return ROUTES[kind, route](held, job)
+    with plain_attention():
+        return ROUTES[kind, route](held, job)
 
 
 def module_dynamo(held, job):
     tensors = _wide(held, job)
-    with _prepared(held, job) as model, flat(model, job.call):
+    with _prepared(held, job, "dynamo") as model, flat(model, job.call):
         return _dynamo(model, tensors, job)
 
 
 def module_script(held, job):
-    with _prepared(held, job) as model:
+    with _prepared(held, job, "script") as model:
         compiled = torch.jit.script(model)
         return _torchscript(compiled if is_plain(held, job) else wrapped(compiled, job), job)
 
 
 def module_trace(held, job):
-    with _prepared(held, job) as model, flat(model, job.call):
+    with _prepared(held, job, "trace") as model, flat(model, job.call):
         return _torchscript(model, job)
 
 
@@ -127,17 +139,20 @@ class _Followed(torch.nn.Module):
 
 def _dynamo(model, tensors, job, inputs=None):
     shapes = (tuple(axes or None for axes in job.axes),) if tensors is not None and any(job.axes) else None
-    program = _export(
-        model,
-        tuple(tensors or ()),
-        dynamo=True,
-        verbose=False,
-        input_names=inputs or job.inputs,
-        output_names=job.outputs,
-        opset_version=min(job.opset, DYNAMO_NEWEST),
-        dynamic_shapes=shapes,
-        optimize=not job.training,
-    )
+    guards = []
+    with guarded(guards):
+        program = _export(
+            model,
+            tuple(tensors or ()),
+            dynamo=True,
+            verbose=False,
+            input_names=inputs or job.inputs,
+            output_names=job.outputs,
+            opset_version=min(job.opset, DYNAMO_NEWEST),
+            dynamic_shapes=shapes,
+            optimize=not job.training,
+        )
+    job.guards = of_named_sizes(guards, _input_shapes(program), job.axes)
     written = program.model.opset_imports.get("", job.opset)
     if written > job.opset:
         raise Refused(f"dynamo cannot write opset {job.opset}, only {written} and newer; routes script and trace can")
@@ -147,22 +162,33 @@ def _dynamo(model, tensors, job, inputs=None):
     return written
 
 
+def _input_shapes(program):
+    """The sizes of the program's inputs, in which dynamic ones are symbols."""
+    traced = getattr(program, "exported_program", None)
+    if traced is None:
+        return []
+    values = {node.name: node.meta.get("val") for node in traced.graph.nodes if node.op == "placeholder"}
+    named = [values.get(name) for name in traced.graph_signature.user_inputs]
+    return [value.shape if isinstance(value, torch.Tensor) else () for value in named]
+
+
 def _torchscript(model, job):
     if job.opset < SCRIPT_OLDEST:
         raise Refused(f"PyTorch writes opset {SCRIPT_OLDEST} and newer; opset {job.opset} was asked for")
     opset = min(job.opset, SCRIPT_NEWEST)
-    _export(
-        model,
-        tuple(job.tensors),
-        job.out,
-        dynamo=False,
-        opset_version=opset,
-        input_names=job.inputs,
-        output_names=job.outputs,
-        dynamic_axes={name: axes for name, axes in zip(job.inputs, job.axes) if axes},
-        training=torch.onnx.TrainingMode.TRAINING if job.training else torch.onnx.TrainingMode.EVAL,
-        do_constant_folding=not job.training and not job.state,
-    )
+    with in_pytorchs_way(opset), recorded(job.frozen):
+        _export(
+            model,
+            tuple(job.tensors),
+            job.out,
+            dynamo=False,
+            opset_version=opset,
+            input_names=job.inputs,
+            output_names=job.outputs,
+            dynamic_axes={name: axes for name, axes in zip(job.inputs, job.axes) if axes},
+            training=torch.onnx.TrainingMode.TRAINING if job.training else torch.onnx.TrainingMode.EVAL,
+            do_constant_folding=not job.training and not job.state,
+        )
     tidy(job)
     return opset
 
@@ -176,9 +202,11 @@ def _export(model, tensors, out=None, **options):
 
 
 @contextlib.contextmanager
-def _prepared(held, job):
-    """A fresh copy of the model in the mode that was asked for."""
+def _prepared(held, job, route):
+    """A fresh copy of the model in the mode that was asked for, with the repairs that its export needs."""
     model = held.fresh()
+    if held.copies:
+        job.repairs = mend(model, route, job.training)
     if job.training:
         model.train()
     try:

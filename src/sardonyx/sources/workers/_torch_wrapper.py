@@ -11,10 +11,9 @@ def is_plain(held, job):
     """Whether forward itself already takes all of its parameters as tensors, in this order, and gives tensors."""
     straight = [parameter.name for parameter in held.parameters] == [slot.name for slot in job.call.slots.values()]
     by_position = all(parameter.kind.name == "POSITIONAL_OR_KEYWORD" for parameter in held.parameters)
-    nested = any("." in name for name in job.call.names)
     answers = job.answer if type(job.answer) is tuple else (job.answer,)
     tensors = not job.call.constants and all(isinstance(answer, torch.Tensor) for answer in answers)
-    return straight and by_position and tensors and not nested
+    return straight and by_position and tensors and not job.call.nested
 
 
 def wrapped(model, job):

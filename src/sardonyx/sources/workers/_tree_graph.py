@@ -5,7 +5,7 @@ import math
 import numpy
 from onnx import TensorProto, helper, numpy_helper
 
-from ._ensemble import Split
+from ._ensemble import LIGHTGBM_ZERO, Split
 from ._estimators import Refused
 
 IR_VERSION = 8
@@ -43,11 +43,12 @@ class Builder:
         self.dtype = numpy.float64 if kind == TensorProto.DOUBLE else numpy.float32
         self.nodes, self.constants, self.count = [], [], 0
 
-    def add(self, op_type, *inputs, domain="", **attributes):
+    def add(self, op_type, *inputs, domain="", outputs=1, **attributes):
+        """Adds a node, and gives the name of its output, or a list of several."""
         self.count += 1
-        output = f"{op_type.lower()}_{self.count}"
-        self.nodes.append(helper.make_node(op_type, list(inputs), [output], domain=domain, **attributes))
-        return output
+        names = [f"{op_type.lower()}_{self.count}{'_' * place}" for place in range(outputs)]
+        self.nodes.append(helper.make_node(op_type, list(inputs), names, domain=domain, **attributes))
+        return names[0] if outputs == 1 else names
 
     def constant(self, values, dtype=None):
         name = f"constant_{len(self.constants)}"
@@ -64,16 +65,23 @@ class Builder:
 
 
 def _cleaned(build, ensemble, tensor):
-    """The input with the user's mark for a missing value as NaN, and categories cut to whole numbers."""
+    """The input as the library has it: rounded, the user's mark for a missing value as NaN, categories cut to whole numbers."""
+    if ensemble.rounds and build.kind == TensorProto.DOUBLE:
+        tensor = build.add("Cast", build.add("Cast", tensor, to=TensorProto.FLOAT), to=TensorProto.DOUBLE)
     nan = build.constant(math.nan)
     if not math.isnan(ensemble.missing):
         marked = build.add("Equal", tensor, build.constant(ensemble.missing))
         tensor = build.add("Where", marked, nan, tensor)
     if ensemble.zero_is_missing:
-        nearly = build.add("Less", build.add("Abs", tensor), build.constant(1e-35))
+        nearly = build.add("LessOrEqual", build.add("Abs", tensor), build.constant(LIGHTGBM_ZERO))
         zero = build.add("And", nearly, _chosen(build, ensemble, ensemble.zero_is_missing))
         tensor = build.add("Where", zero, nan, tensor)
-    if ensemble.categorical():
+    if ensemble.categorical() and not ensemble.whole:
+        # onnxruntime cuts a number to a whole one before it looks for it in a set.
+        cut = build.add("Not", build.add("Equal", tensor, build.add("Floor", tensor)))
+        part = build.add("And", cut, _chosen(build, ensemble, ensemble.with_whole_members()))
+        tensor = build.add("Where", part, nan, tensor)
+    if ensemble.categorical() and ensemble.whole:
         mask = _chosen(build, ensemble, ensemble.categorical())
         whole = build.add("Floor", build.add("Abs", tensor) if ensemble.truncates else tensor)
         if ensemble.truncates:

@@ -5,14 +5,18 @@ from importlib import import_module
 from unittest import mock
 
 import numpy
+from onnx import TensorProto
 
+OURS = "sardonyx"  # begins the names of nodes that our own converters add
+TREES = ("TreeEnsembleClassifier", "TreeEnsembleRegressor")
+ROUNDING = ("DecisionTree", "ExtraTree", "RandomForest", "GradientBoosting", "IsolationForest")
 CONVERTERS = ("decision_tree", "random_forest", "gradient_boosting", "isolation_forest")
 LARGEST = numpy.finfo(numpy.float32).max
 
 
 @contextlib.contextmanager
 def mended():
-    """Inside, trees keep the side to which they send a missing value, and a split on missing or not ends the search."""
+    """Inside, trees keep the side to which they send a missing value, their rounding, and a split on missing or not."""
     trees = import_module("skl2onnx.common.tree_ensemble")
     add_tree, threshold = trees.add_tree_to_attribute_pairs, trees.sklearn_threshold
 
@@ -26,6 +30,7 @@ def mended():
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(trees, "sklearn_threshold", finite_threshold))
+        stack.enter_context(_rounding_trees())
         for name in CONVERTERS:
             module = import_module("skl2onnx.operator_converters." + name)
             if getattr(module, "add_tree_to_attribute_pairs", None) is add_tree:
@@ -34,6 +39,39 @@ def mended():
                 whole = _with_sides(module.populate_tree_attributes, finite_threshold)
                 stack.enter_context(mock.patch.object(module, "populate_tree_attributes", whole))
         yield
+
+
+@contextlib.contextmanager
+def _rounding_trees():
+    """Inside, trees of scikit-learn in float64 compare what is left of their input in float32, as they do themselves."""
+    registration = import_module("skl2onnx.common._registration")
+    pool = registration._converter_pool
+    with mock.patch.dict(pool):
+        for name in [name for name in pool if any(word in name for word in ROUNDING) and "Hist" not in name]:
+            converter = pool[name]
+            pool[name] = registration.RegisteredConverter(_rounding(converter), converter.get_allowed_options())
+        yield
+
+
+def _rounding(convert):
+    def convert_rounding(scope, operator, container):
+        if type(operator.inputs[0].type).__name__ != "DoubleTensorType":
+            return convert(scope, operator, container)
+        add_node = container.add_node
+
+        def add_rounding_node(op_type, inputs, outputs, *arguments, **options):
+            if op_type not in TREES:
+                return add_node(op_type, inputs, outputs, *arguments, **options)
+            rounded, single = (scope.get_unique_variable_name(name) for name in ("rounded", "single"))
+            *labels, scores = outputs if isinstance(outputs, list) else [outputs]
+            add_node("Cast", inputs, rounded, to=TensorProto.FLOAT, op_version=13)
+            add_node(op_type, rounded, [*labels, single], *arguments, **options)
+            return add_node("Cast", single, scores, to=TensorProto.DOUBLE, op_version=13)
+
+        with mock.patch.object(container, "add_node", add_rounding_node):
+            return convert(scope, operator, container)
+
+    return convert_rounding
 
 
 def _with_sides(populate, threshold):

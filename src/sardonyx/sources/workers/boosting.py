@@ -7,11 +7,13 @@ import warnings
 import numpy
 
 from . import _estimators, _skl2onnx
-from ._boosters import ensemble_of, is_classifier, library, width_of
+from ._boosters import columns_of, ensemble_of, is_classifier, library, width_of
 from ._boosters import predict as ask
 from ._estimators import Refused, as_precise_as
 from ._interface import axes_of, settle
 from ._landmarks import spread
+from ._spaces import paths
+from ._telling import add_paths, as_type, draw, holes, precision, takes_infinity, typed
 from ._tree_graph import graph_of
 
 DISTRIBUTIONS = ("xgboost", "xgboost-cpu", "lightgbm", "catboost", "onnxmltools", "skl2onnx", "onnx", "scikit-learn")
@@ -41,31 +43,58 @@ def load(source):
 
 
 def describe(model):
-    """Inputs, outputs, the objective and link, and values at which the answer turns."""
+    """Inputs, outputs, the objective and link, and what the inputs may hold; see _telling.py."""
     if library(model) == "sklearn":
         return _estimators.describe(model)
-    width = width_of(model)
-    found = {
-        "inputs": [{"name": "X", "dtype": "float32", "shape": ["batch", width]}],
+    inputs = [{"name": "X", "dtype": "float32", "shape": ["batch", width_of(model)]}]
+    told = {}
+    known = {"landmarks": {"X": [[]] * width_of(model)}}
+    try:
+        ensemble = ensemble_of(model)
+    except Refused:  # the routes say why
+        pass
+    else:
+        told = {"objective": ensemble.objective, "link": ensemble.link, "base": ensemble.base}
+        known = _known(ensemble, model, inputs)
+
+    def ask(rows):
+        return _estimators.tried(predict, model, rows)
+
+    kinds = precision(model, inputs, known, ask)
+    rows = as_type(draw(inputs, known, 2), kinds[0])
+    missing = holes(inputs, rows, ask)
+    return {
+        "inputs": typed(inputs, kinds),
         "outputs": [
             {"name": name} for name in (("label", "probabilities") if is_classifier(model) else ("prediction",))
         ],
         "framework": library(model),
         "estimator": type(model).__name__,
+        "columns": columns_of(model),
         "kind": "classifier" if is_classifier(model) else "regressor",
         "decided_by": {"label": "probabilities"} if is_classifier(model) else {},
-        "allow_nan": True,
-        "landmarks": {},
+        "allow_nan": bool(missing),
+        "missing": missing,
+        "infinite": takes_infinity(inputs, rows, ask),
+        "example": {} if ask(rows) is None else {name: array.tolist() for name, array in rows.items()},
+        **told,
+        **known,
     }
-    try:
-        ensemble = ensemble_of(model)
-    except Refused:  # the routes say why
-        return found
-    turns = [set() for _ in range(width)]
+
+
+def _known(ensemble, model, inputs):
+    """The values at which an ensemble turns, the categories that it asks for, and rows that reach its leaves."""
+    turns, codes = ([set() for _ in range(ensemble.width)] for _ in range(2))
     for feature, value in ensemble.thresholds():
         turns[feature].add(float(value))
-    found["landmarks"] = {"X": [spread(values) for values in turns]}
-    return {**found, "objective": ensemble.objective, "link": ensemble.link, "base": ensemble.base}
+    for split in ensemble.splits:
+        if split.mode == "BRANCH_MEMBER":
+            codes[split.feature].update(map(float, split.value))
+    known = {"landmarks": {"X": [spread(values) for values in turns]}}
+    if any(codes):
+        known["categories"] = {"X": [sorted(values) for values in codes]}
+    add_paths(known, paths(model, inputs))
+    return known
 
 
 def predict(model, inputs, *, double=False):
@@ -76,7 +105,7 @@ def predict(model, inputs, *, double=False):
             return _estimators.predict(model, inputs, double=double)
         if double:
             raise NotImplementedError(f"{library(model)} computes in a precision of its own whatever it is given")
-        return as_precise_as(inputs, ask(model, inputs))
+        return as_precise_as(inputs, ask(model, inputs), single=True)
 
 
 def prepare(model, inputs, **_):

@@ -1,23 +1,59 @@
 """Opens JAX functions and Flax and Equinox modules, asks them and exports them by jax2onnx; see _harness.py."""
 
+import contextlib
 import inspect
+import random
+import re
 import warnings
 
 import jax
 import numpy
 
-enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+from ._harness import describe_error
+from ._jax_graph import look
+from ._jax_state import State, forget_traces, is_nnx, own_seeds
+from ._jax_steps import enable_x64, has_loop, in_double, in_steps
+from ._steady import steadiness as steadiness_of
+
 DISTRIBUTIONS = ("jax", "jaxlib", "jax2onnx", "flax", "equinox", "onnx")
 # How normalisation layers are written: as plain arithmetic, or as the operator that ONNX has for them.
 NORMALIZATION = {"jax2onnx": "auto", "jax2onnx-native": "prefer_native"}
+# What a trace ends with where Python code asks for a value that is known only in a call.
+LOOKS_AT_VALUES = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+
+
+# What a trace or jax2onnx says -> what it means (or nothing, if it says it well itself), and what to do about it.
+FIXED = "give that dimension a number in --input, or write the code so that it does not ask for its size"
+REASONS = (
+    (
+        "boolean conversion of traced",
+        "its Python code decides on a value",
+        "use jax.numpy.where, lax.cond or lax.while_loop",
+    ),
+    ("boolean indices must be concrete", "it picks by a mask, so that a size depends on values", "use jax.numpy.where"),
+    (
+        "__array__() was called on traced",
+        "its code hands a traced array to numpy",
+        "use jax.numpy in the place of numpy",
+    ),
+    (
+        "where concrete value is expected",
+        "its Python code asks for a value",
+        "keep it an array, and compute with jax.numpy",
+    ),
+    ("cannot be interpreted as an integer", "its Python code counts up to a size that is open", FIXED),
+    ("Symbolic dimension", "", FIXED),
+    ("static", "", FIXED),
+    ("primitive", "", "write that step with other jax.numpy functions"),
+)
 
 
 class Refused(Exception):
-    """What was handed in cannot be used or exported: a line that says why, and a hint."""
+    """What was handed in cannot be used or exported: a line that says why, a hint, and the user's line of code."""
 
-    def __init__(self, message, hint=""):
+    def __init__(self, message, hint="", where=""):
         super().__init__(message)
-        self.hint = hint
+        self.hint, self.where = hint, where
 
 
 class Held:
@@ -25,14 +61,66 @@ class Held:
 
     def __init__(self, function):
         self.function = function
-        self.jitted = jax.jit(lambda *given: function(*given))  # not every module can be a static argument itself
+        self.jitted = jax.jit(_pure(function))  # not every module can be a static argument itself
         self.names = _argument_names(function)
+        self._loops = None  # whether it holds a loop that values end, once it was traced
 
     def arguments(self, inputs):
         """The inputs in the order of the arguments: by name where the names are the function's own, else as they come."""
-        if set(inputs) <= set(self.names):
-            return [inputs[name] for name in self.names if name in inputs]
-        return list(inputs.values())
+        return list(self.in_order(inputs).values())
+
+    def in_order(self, inputs):
+        by_name = set(inputs) <= set(self.names)
+        return {name: inputs[name] for name in (self.names if by_name else inputs) if name in inputs}
+
+    def jaxpr(self, inputs):
+        """The closed jaxpr of a call."""
+        arguments = self.arguments(inputs)
+        with enable_x64(_is_wide(arguments)):
+            return self._trace(arguments)[0]
+
+    def _trace(self, arguments):
+        """(the closed jaxpr, the structure of the answer) of a call."""
+        with self.undisturbed():
+            return jax.make_jaxpr(_pure(self.function), return_shape=True)(*arguments)
+
+    def answer(self, arguments):
+        """The jitted function's answer; that of the plain function where its Python code looks at values.
+
+        A loop that may not end is run step by step: compiled, it could not be ended from outside.
+        """
+        try:
+            if self._loops is None:
+                self._loops = has_loop(self._trace(arguments)[0])
+            return _answer(self._in_steps if self._loops else self.jitted, arguments)
+        except LOOKS_AT_VALUES:
+            return _answer(self.function, arguments)
+
+    def _in_steps(self, *arguments):
+        closed, shape = self._trace(arguments)
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), in_steps(closed, arguments))
+
+    @contextlib.contextmanager
+    def undisturbed(self):
+        """Leaves what the callable holds as it was: its Python code may write while it is traced."""
+        before = State(self.function)
+        try:
+            yield
+        finally:
+            before.restore()
+
+
+def _pure(function):
+    """The callable as a function; of an NNX module, that of a copy, because no trace may write into the module itself."""
+    if not is_nnx(function):
+        return lambda *given: function(*given)
+    from flax import nnx
+
+    return lambda *given: nnx.clone(function)(*given)
+
+
+def _is_wide(arguments):
+    return any(array.dtype.itemsize == 8 for array in arguments)
 
 
 def adopt(function, source):
@@ -48,20 +136,97 @@ def load(source):
     raise Refused("a JAX model has no file of its own", "name a factory: file.py:name")
 
 
+def seed(number):
+    """Seeds Python and numpy; JAX has no seed of its own."""
+    random.seed(number)
+    numpy.random.seed(number)
+
+
 def describe(held):
     """The names of the arguments; their shapes are not written anywhere."""
     return {"inputs": [{"name": name, "shape": None} for name in held.names], "outputs": [], "framework": "jax"}
 
 
-def predict(held, inputs, *, double=False):
-    """The jitted function's answer; with `double`, to float64 inputs under JAX's 64-bit mode."""
+def hints(held, inputs):
+    """What the function compares these inputs with: `values` and `tables`; nothing of a function that cannot be traced."""
+    try:
+        return look(held.jaxpr(inputs), list(held.in_order(inputs))).described()
+    except LOOKS_AT_VALUES:
+        return {}
+
+
+def steadiness(held, inputs):
+    """The outputs that change when the same inputs come again, and what a call changes in the callable.
+
+    The function's Python code runs again each time. If it gives the same jaxpr each time, the answers are the same.
+    """
     arguments = held.arguments(inputs)
-    if double:
-        arguments = [array.astype(numpy.float64) if array.dtype.kind == "f" else array for array in arguments]
-    wide = any(array.dtype.itemsize == 8 for array in arguments)
-    with enable_x64(wide):
-        answer = held.jitted(*arguments)
-        return _named([numpy.asarray(leaf) for leaf in jax.tree_util.tree_leaves(answer)], answer)
+
+    def trace():
+        forget_traces(held.function)
+        return _fingerprint(jax.make_jaxpr(_pure(held.function))(*arguments))
+
+    def call():
+        forget_traces(held.function)
+        return _answer(held.function, arguments)
+
+    def again(ask):
+        with held.undisturbed():
+            return steadiness_of(ask, seed, lambda: State(held.function))
+
+    with enable_x64(_is_wide(arguments)), own_seeds():
+        try:
+            return (
+                again(call) if _needs_calls(held, inputs) or any(again(trace).values()) else {"random": [], "state": []}
+            )
+        except LOOKS_AT_VALUES:  # or keeps one of a trace for the next
+            return again(call)
+        finally:
+            forget_traces(held.function)
+
+
+def _needs_calls(held, inputs):
+    """Whether a jaxpr does not show all that a call does: variables of a module change, Python is called back."""
+    return is_nnx(held.function) or "callback" in str(held.jaxpr(inputs))
+
+
+def _fingerprint(closed):
+    """The steps of a jaxpr and its constants, as arrays with names."""
+    keys = [str(constant.dtype).startswith("key<") for constant in closed.consts]
+    constants = [jax.random.key_data(c) if key else c for c, key in zip(closed.consts, keys)]
+    return [("steps", str(closed.jaxpr)), *((f"constant {n}", numpy.asarray(c)) for n, c in enumerate(constants))]
+
+
+def predict(held, inputs, *, double=False):
+    """The jitted function's answer; with `double`, that of its steps in float64. What the callable holds stays as it was."""
+    arguments = held.arguments(inputs)
+    with enable_x64(_is_wide(arguments)):
+        with held.undisturbed():
+            answer = held.answer(arguments)
+        return _answer_in_double(held, inputs, answer) if double else answer
+
+
+def _answer(function, arguments):
+    answer = function(*arguments)
+    return _named([numpy.asarray(leaf) for leaf in jax.tree_util.tree_leaves(answer)], answer)
+
+
+def _answer_in_double(held, inputs, single):
+    """[(name, array)] in float64. Raises NotImplementedError where a step has no such answer, or gives another one."""
+    try:
+        answers = in_double(held.jaxpr(inputs), held.arguments(inputs))
+    except Exception as error:
+        raise NotImplementedError(f"the function does not run in float64: {_first_words(error)}") from error
+    for (name, narrow), wide in zip(single, answers):
+        if narrow.dtype.kind == "f" and not _agree(narrow, wide):
+            raise NotImplementedError(f"in float64 it computes another {name}")
+    return [(name, wide) for (name, _), wide in zip(single, answers)]
+
+
+def _agree(single, double):
+    """Whether both compute the same thing, however roughly: a twin of other values would be worse than none."""
+    slack = 0.05 * numpy.abs(double[numpy.isfinite(double)]).max(initial=0)
+    return numpy.allclose(single, double, rtol=0.05, atol=slack, equal_nan=True)
 
 
 def export(held, route, out, *, inputs, dynamic, opset, input_names=(), output_names=(), training=False):
@@ -70,17 +235,16 @@ def export(held, route, out, *, inputs, dynamic, opset, input_names=(), output_n
 
     if training:
         raise Refused("jax2onnx exports inference only", "leave --training out")
-    ordered = _in_order(held, inputs)
-    wide = any(array.dtype.itemsize == 8 for array in ordered.values())
+    ordered = held.in_order(inputs)
     names = list(output_names) or [name for name, _ in predict(held, inputs)]
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), held.undisturbed():
             warnings.simplefilter("ignore")
             jax2onnx.to_onnx(
                 held.function,
                 inputs=[_spec(array, (dynamic or {}).get(name, {})) for name, array in ordered.items()],
                 opset=opset,
-                enable_double_precision=wide,
+                enable_double_precision=_is_wide(ordered.values()),
                 return_mode="file",
                 output_path=out,
                 input_names=list(ordered),
@@ -89,11 +253,6 @@ def export(held, route, out, *, inputs, dynamic, opset, input_names=(), output_n
             )
     except Exception as error:
         raise _refusal(error) from error
-
-
-def _in_order(held, inputs):
-    by_name = set(inputs) <= set(held.names)
-    return {name: inputs[name] for name in (held.names if by_name else inputs) if name in inputs}
 
 
 def _spec(array, axes):
@@ -145,11 +304,13 @@ def _for_inference(function):
 
 
 def _refusal(error):
-    """The exporter's reason in one line, with the primitive that it does not know."""
-    text = " ".join(str(error).split())
-    hint = (
-        "write that step with other jax.numpy functions"
-        if "primitive" in text.lower() or "plugin" in text.lower()
-        else ""
-    )
-    return Refused(f"jax2onnx: {text[:300] or type(error).__name__}", hint)
+    """The exporter's reason in one line, what to do about it, and where in the user's code it is."""
+    said = _first_words(error)
+    known = next(((meaning, hint) for words, meaning, hint in REASONS if words in str(error)), ("", ""))
+    return Refused(f"jax2onnx: {known[0] or said}", known[1], describe_error(error)["where"])
+
+
+def _first_words(error):
+    """The first sentence of JAX's error, without its advice and its links."""
+    text = re.split(r"\n\n|\nThe error occurred|\nThis error arises|-----|\(https?://|\nSee https?://", str(error))[0]
+    return " ".join(text.split())[:300] or type(error).__name__

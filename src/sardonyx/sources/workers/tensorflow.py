@@ -9,16 +9,20 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the reference is the CPU's; a GPU m
 import inspect
 import logging
 import re
-import tempfile
+import sys
 import zipfile
 
 import keras
-import numpy
 import tensorflow as tf
 
 from . import _tf2onnx
+from ._harness import is_user_code
 from ._lite import Lite
-from ._tensors import Unreadable, distinct, leaves, plain, readable, to_array, to_spec
+from ._tensors import Refused, plain, readable, to_array
+from ._tf_network import Network, parameters, seed, tensors_of
+from ._tf_state import keras_code
+
+__all__ = ["adopt", "describe", "export", "hints", "load", "predict", "prepare", "seed", "steadiness", "watches"]
 
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "keras", "tf2onnx")
 SERVING = "serving_default"
@@ -30,39 +34,6 @@ NO_OUTPUT = (
 )  # nodes of a frozen graph that nothing reads, and that answer nothing
 
 
-class Network:
-    """A model as a function of named tensors: `function(*arrange(named))`. Without `specs`, it takes whatever comes.
-
-    `model` is the Keras model; `folder`, `signature` and `graph` are what the network was read from.
-    """
-
-    def __init__(self, function, arrange, specs, outputs=None, **origin):
-        self.function, self.arrange, self.specs, self.outputs = function, arrange, specs, outputs
-        self.model, self.folder, self.signature, self.graph, self.owner = map(
-            origin.get, ("model", "folder", "signature", "graph", "owner")
-        )
-        self.twin = None
-
-    def run(self, named):
-        """[(name, tensor)] of the outputs, in the order in which TensorFlow flattens them."""
-        return self.name(self.function(*self.arrange(named)), named)
-
-    def name(self, answers, inputs):
-        found = list(leaves(answers))
-        names = self.outputs or [name for name, _ in found]
-        return list(zip(distinct(names, inputs), (value for _, value in found)))
-
-    def describe(self):
-        if not self.specs:
-            return {"inputs": [], "outputs": []}
-        traced = tf.function(lambda named: self.function(*self.arrange(named))).get_concrete_function(self.specs)
-        outputs = self.name(traced.structured_outputs, self.specs)
-        return {
-            "inputs": [to_spec(name, spec.dtype, spec.shape) for name, spec in self.specs.items()],
-            "outputs": [to_spec(name, spec.dtype, spec.shape) for name, spec in outputs],
-        }
-
-
 def adopt(found, source):
     """The network of what a factory built: a Keras model, a tf.function, or a module with a `__call__`."""
     with readable():
@@ -70,7 +41,7 @@ def adopt(found, source):
             return of_keras(found, source["weights"])
         no_weights(source)
         if not callable(found):
-            raise Unreadable(f"expected a Keras model or a tf.function, got {found!r:.80}")
+            raise Refused(f"expected a Keras model or a tf.function, got {found!r:.80}")
         return of_function(found)
 
 
@@ -84,24 +55,51 @@ def load(source):
 
 def no_weights(source):
     if source["weights"]:
-        raise Unreadable("--weights fits Keras models only", "load the weights inside the factory")
+        raise Refused("--weights fits Keras models only", "load the weights inside the factory")
 
 
 def describe(model):
+    """What the model takes, gives and holds, and what it compares its inputs with."""
     with readable():
         return model.describe()
 
 
+def hints(model, inputs):
+    """What a model that declares no inputs compares these with: `values`, `tables`, `words`, `sizes`."""
+    with readable():
+        return model.hints(inputs)
+
+
+def steadiness(model, inputs):
+    """The outputs that change when the same inputs come again, and what a call changes in the model."""
+    require(model, inputs)
+    with readable():
+        return model.steadiness(inputs)
+
+
 def predict(model, inputs, *, double=False):
-    """What the framework answers, without training behaviour."""
+    """What the framework answers, without training behaviour. Whatever the call changes in the model is put back."""
+    require(model, inputs)
+    with readable():
+        model.find_state(inputs)
+        with model.undisturbed():
+            if double:
+                return model.run_double(inputs)
+            # Only code of functions is hidden by their graphs; the code of Keras' layers runs at every call.
+            watched = sys.gettrace() is not None and model.model is None and model.code
+            run = model.run_watched if watched else model.run
+            return [(name, to_array(name, tensor)) for name, tensor in run(tensors_of(model, inputs))]
+
+
+def watches(model):
+    """Says of a file whether it is the user's own code, and not what TensorFlow made of it."""
+    return lambda filename: is_user_code(filename) and "__autograph_generated_file" not in filename
+
+
+def require(model, inputs):
     missing = [name for name in model.specs if name not in inputs]
     if missing:
-        raise Unreadable(f"no value for the input {', '.join(missing)}; it takes {', '.join(model.specs)}")
-    with readable():
-        if double:
-            return predict_double(model, inputs)
-        named = {name: tf.constant(inputs[name]) for name in (model.specs or inputs)}
-        return [(name, to_array(name, tensor)) for name, tensor in model.run(named)]
+        raise Refused(f"no value for the input {', '.join(missing)}; it takes {', '.join(model.specs)}")
 
 
 def prepare(model, inputs, *, threads=None, **_):
@@ -127,16 +125,22 @@ def export(model, route, out, **options):
 def open_keras(source):
     path, trust = source["path"], source["trust"]
     if path.endswith(".keras") and os.path.isfile(path) and not zipfile.is_zipfile(path):
-        raise Unreadable(f"{path} is damaged: it is not a whole zip archive", "save it again with model.save(...)")
+        raise Refused(f"{path} is damaged: it is not a whole zip archive", "save it again with model.save(...)")
     try:
         model = keras.models.load_model(path, compile=False, safe_mode=not trust)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        unknown = re.search(
+            r"Could not locate (?:class|function) '(\w+)'|Unknown (?:layer|object): '?(\w+)", str(error)
+        )
+        if unknown:
+            hint = f"build the model in a file that defines it and pass the weights: convert file.py:factory --weights {path}"
+            raise Refused(f"{path} holds {unknown[1] or unknown[2]}, a class that is not Keras' own", hint) from error
         if "lambda" in str(error).lower() and not trust:
             hint = "pass --trust if you made it yourself, or write a SavedModel with model.export('folder')"
-            raise Unreadable(f"{path} holds the bytecode of a Python lambda, which runs when opened", hint) from error
+            raise Refused(f"{path} holds the bytecode of a Python lambda, which runs when opened", hint) from error
         if "No model config" in str(error):
             hint = "build the model in a file and pass the weights: convert file.py:factory --weights " + path
-            raise Unreadable(f"{path} holds weights without their model", hint) from error
+            raise Refused(f"{path} holds weights without their model", hint) from error
         raise
     return of_keras(model, source["weights"])
 
@@ -162,10 +166,10 @@ def choose(known, wanted, path):
     known = sorted(name for name in known if not name.startswith("__"))
     if not known:
         hint = "save it with signatures=module.__call__.get_concrete_function(...)"
-        raise Unreadable(f"{path} has no signature, so nothing says which function to call", hint)
+        raise Refused(f"{path} has no signature, so nothing says which function to call", hint)
     wanted = wanted or (known[0] if len(known) == 1 else SERVING)
     if wanted not in known:
-        raise Unreadable(f"{path} has no signature '{wanted}'", f"it has {', '.join(known)}; name one as {path}:NAME")
+        raise Refused(f"{path} has no signature '{wanted}'", f"it has {', '.join(known)}; name one as {path}:NAME")
     return wanted
 
 
@@ -176,13 +180,13 @@ def open_graph(source):
         try:
             definition.ParseFromString(file.read())
         except Exception as error:
-            raise Unreadable(f"{source['path']} is a damaged or truncated graph", "freeze the graph again") from error
+            raise Refused(f"{source['path']} is a damaged or truncated graph", "freeze the graph again") from error
     read = {name.lstrip("^").partition(":")[0] for node in definition.node for name in node.input}
     inputs = [node.name for node in definition.node if node.op == "Placeholder" and node.name in read]
     outputs = [node.name for node in definition.node if node.op not in NO_OUTPUT and node.name not in read]
     if not inputs or not outputs:
         missing = "no output" if inputs else "no placeholder, so no input"
-        raise Unreadable(f"{source['path']} has {missing}", "convert the SavedModel that it was frozen from")
+        raise Refused(f"{source['path']} has {missing}", "convert the SavedModel that it was frozen from")
     return of_graph(definition, *({name: name + ":0" for name in names} for names in (inputs, outputs)))
 
 
@@ -193,8 +197,8 @@ def open_lite(source):
         foreign = re.search(r"Node number \d+ \((\w+)\) failed to prepare", str(error))
         if foreign:
             hint = "convert the SavedModel or Keras model that it was made from"
-            raise Unreadable(f"{source['path']} holds {foreign[1]}, an operator beyond TFLite's own", hint) from error
-        raise Unreadable(f"{source['path']}: {plain(error)}", "make the file again") from error
+            raise Refused(f"{source['path']} holds {foreign[1]}, an operator beyond TFLite's own", hint) from error
+        raise Refused(f"{source['path']}: {plain(error)}", "make the file again") from error
 
 
 # Objects
@@ -208,7 +212,7 @@ def of_keras(model, weights=None):
         return model(*arguments, training=False)
 
     if not getattr(model, "inputs", None):
-        return Network(function, binder(model.call), {}, model=model)
+        return Network(function, binder(model.call), {}, model=model, code=keras_code(model))
     sequential = isinstance(model, keras.Sequential)
     structure = model.inputs[0] if sequential else model.input
     tensors = keras.tree.flatten(structure)
@@ -216,9 +220,8 @@ def of_keras(model, weights=None):
     # The keys of a dict name the outputs; else the layers do, as Keras reports it.
     layers = [model.layers[-1].name] if sequential else None if isinstance(model.output, dict) else model.output_names
     pack = keras.tree.pack_sequence_as
-    return Network(
-        function, lambda named: [pack(structure, [named[name] for name in specs])], specs, layers, model=model
-    )
+    origin = {"model": model, "code": keras_code(model)}
+    return Network(function, lambda named: [pack(structure, [named[name] for name in specs])], specs, layers, **origin)
 
 
 def of_function(found):
@@ -227,11 +230,12 @@ def of_function(found):
     python = getattr(function, "python_function", function)
     declared = getattr(function, "input_signature", None)
     if declared is None:
-        return Network(function, binder(python), {}, owner=found)
+        return Network(function, binder(python), {}, owner=found, code=(found,))
     names = parameters(python)
     specs = {spec.name or names[index]: spec for index, spec in enumerate(tf.nest.flatten(declared))}
     pack = tf.nest.pack_sequence_as
-    return Network(function, lambda named: pack(declared, [named[name] for name in specs]), specs, owner=found)
+    arrange = lambda named: pack(declared, [named[name] for name in specs])  # noqa: E731
+    return Network(function, arrange, specs, owner=found, code=(found,))
 
 
 def of_graph(definition, inputs, outputs, **origin):
@@ -252,58 +256,3 @@ def binder(python):
         return [dict(named)] if len(names) == 1 and len(named) > 1 else list(named.values())
 
     return arrange
-
-
-def parameters(python):
-    return [name for name in inspect.signature(python).parameters if name not in ("self", "training", "mask")]
-
-
-# float64
-
-
-def predict_double(model, inputs):
-    """The answer of a twin in float64. Raises NotImplementedError where there is none, or where it computes something else."""
-    if model.model is None or not model.specs:
-        raise NotImplementedError("only Keras models with declared inputs have a float64 twin")
-    model.twin = model.twin or make_twin(model.model)
-    wide = {name: array.astype("float64") if array.dtype.kind == "f" else array for name, array in inputs.items()}
-    answers = predict(model.twin, wide)
-    for (name, single), (_, double) in zip(predict(model, inputs), answers):
-        if single.dtype.kind == "f" and not agree(single, double):
-            raise NotImplementedError(f"the float64 twin computes another {name}, or in {double.dtype}")
-    return answers
-
-
-def agree(single, double):
-    """Whether the twin computes the same thing, however roughly: a twin of other values would be worse than none."""
-    slack = 0.05 * numpy.abs(double[numpy.isfinite(double)]).max(initial=0)
-    return double.dtype == numpy.float64 and numpy.allclose(single, double, rtol=0.05, atol=slack, equal_nan=True)
-
-
-def make_twin(model):
-    def clone(layer):
-        return type(layer).from_config(widened(layer.get_config()))
-
-    try:
-        twin = keras.models.clone_model(model, clone_function=clone)
-        with tempfile.TemporaryDirectory() as folder:
-            # Through a file, because layers such as Normalization derive state when they load it.
-            model.save_weights(os.path.join(folder, "all.weights.h5"))
-            twin.load_weights(os.path.join(folder, "all.weights.h5"))
-    except Exception as error:
-        raise NotImplementedError(f"no float64 twin: {plain(error)}") from error
-    return of_keras(twin)
-
-
-def widened(config):
-    """A layer's config with float64 wherever it says another float type; integer and string inputs stay."""
-    if isinstance(config, dict):
-        return {
-            key: "float64" if key == "dtype" and is_float(value) else widened(value) for key, value in config.items()
-        }
-    return [widened(item) for item in config] if isinstance(config, list) else config
-
-
-def is_float(policy):
-    name = policy.get("config", {}).get("name", "") if isinstance(policy, dict) else policy
-    return isinstance(name, str) and "float" in name

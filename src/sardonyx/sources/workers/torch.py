@@ -1,7 +1,7 @@
 """Opens PyTorch models, runs them and exports them. Needs torch and numpy, and for an export onnx; see _harness.py."""
 
 import contextlib
-import copy
+import inspect
 import logging
 import os
 import sys
@@ -9,13 +9,16 @@ import warnings
 
 import torch
 
-from . import _torch_program, _torch_routes
+from . import _torch_program, _torch_routes, _torch_state
+from ._harness import is_user_code, reseed
+from ._silence import silent
 from ._torch_call import NUMBERS, Call, distinct, leaves, parameters, to_array, to_tensor
 from ._torch_refusals import Refused, first_words, refusal
+from ._torch_repairs import open_up
+from ._torch_state import SCRIPTED, Guard, changed, duplicate, parameters_of, twin
 from ._torch_weights import load_weights
 
 DISTRIBUTIONS = ("torch", "onnx", "onnxscript", "onnx-ir", "safetensors")
-SCRIPTED = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
 WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 
 
@@ -26,6 +29,7 @@ class Held:
         self.module, self.program, self.remarks, self.copies = module, program, list(remarks), copies
         self.parameters = parameters(module)
         self.double = None
+        self.guard = Guard(module, with_buffers=not copies)
 
     @property
     def scripted(self):
@@ -50,8 +54,11 @@ class Held:
         """The answer, as forward gives it, and the copy that gave it."""
         model = self.fresh(double)
         args, kwargs = call.arguments(tensors)
-        with torch.no_grad():
-            return model(*args, **kwargs), model
+        try:
+            with torch.no_grad():
+                return model(*args, **kwargs), model
+        finally:
+            self.guard.restore()
 
 
 def seed(number):
@@ -81,9 +88,10 @@ def describe(held):
     kept = [p for p in held.parameters if p.kind.name not in ("VAR_POSITIONAL", "VAR_KEYWORD")]
     return {
         "inputs": [
-            {"name": p.name, "dtype": NUMBERS.get(p.number), "shape": [] if p.number else None}
+            {"name": name, "dtype": NUMBERS.get(p.number), "shape": [] if p.number else None}
             for p in kept
             if p.required
+            for name in p.names
         ],
         "optional": [p.name for p in kept if not p.required],
         "outputs": [],
@@ -110,6 +118,24 @@ def predict(held, inputs, *, double=False):
     if double and any(array.dtype.kind == "f" and array.dtype.itemsize < 8 for array in arrays):
         raise NotImplementedError("the model casts to a smaller type on the way")
     return list(zip(names, arrays))
+
+
+def watches(held):
+    """Says of a file whether it is the model's own code: the user's, or a library's that defines a part of the model."""
+    files = set()
+    if not held.scripted:
+        kinds = {type(module) for module in held.module.modules()}
+        for kind in kinds:
+            if kind.__module__.partition(".")[0] != "torch":
+                with contextlib.suppress(TypeError, OSError):  # a class made in a console has no file
+                    files.add(inspect.getfile(kind))
+    return lambda filename: filename in files or is_user_code(filename)
+
+
+def steadiness(held, inputs):
+    """The outputs that change when the same copy is asked again, or with other seeds, and what a call changes in the model."""
+    with quiet():
+        return _torch_state.steadiness(held, inputs, lambda number: reseed(sys.modules[__name__], number))
 
 
 def prepare(held, inputs, *, threads=None, compiled=False, **_):
@@ -152,7 +178,7 @@ def export(held, route, out, *, inputs, dynamic=None, opset=18, input_names=(), 
             inputs=[names[name] for name in call.names],
             outputs=_asked(output_names, distinct([name for name, _ in leaves(answer)], names.values()), "output"),
             answer=answer,
-            state=_changed(held.module, after),
+            state=changed(held.module, after),
             opset=opset,
             training=training,
             out=out,
@@ -163,38 +189,22 @@ def export(held, route, out, *, inputs, dynamic=None, opset=18, input_names=(), 
             raise
         except Exception as error:
             raise refusal(error, route, job, held) from error
-    return {"constants": call.constants, "opset": written, "remarks": held.remarks + _state_remarks(job)}
+    remarks = held.remarks + _state_remarks(job)
+    return {"constants": call.constants, "opset": written, "remarks": remarks, **job.notes}
 
 
 @contextlib.contextmanager
 def quiet():
-    """Warnings, logs and prints of the exporter kept off the caller's stdout."""
+    """Warnings, logs, prints and dumps of the exporter kept off the caller's stdout and stderr."""
     before = logging.root.manager.disable
     torch._C._jit_set_onnx_log_output_stream("stderr")
     logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
+        with warnings.catch_warnings(), silent():
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(before)
-
-
-def twin(model):
-    """A copy that shares the parameters and nothing else."""
-    return duplicate(model, {id(parameter): parameter for parameter in _parameters(model)})
-
-
-def duplicate(model, shared=()):
-    if isinstance(model, torch.jit.ScriptFunction):  # it has no state
-        return model
-    return copy.deepcopy(model, {**_memo(model), **dict(shared)})
-
-
-def _memo(model):
-    """Tensors that a module computed and kept, as weight_norm does: they cannot be copied with their history."""
-    kept = (value for module in model.modules() for value in vars(module).values())
-    return {id(v): v.detach() for v in kept if isinstance(v, torch.Tensor) and not v.is_leaf}
 
 
 def _hold(found, source):
@@ -203,7 +213,7 @@ def _hold(found, source):
         if weights:
             raise ValueError("a torch.export program brings its own weights; --weights is for a factory")
         return Held(found.module(), found)
-    away = any(parameter.device.type not in ("cpu", "meta") for parameter in _parameters(found))
+    away = any(parameter.device.type not in ("cpu", "meta") for parameter in parameters_of(found))
     remarks = []
     try:
         model = duplicate(found).cpu() if away or weights else twin(found)
@@ -212,12 +222,10 @@ def _hold(found, source):
         remarks.append(f"the model cannot be copied, so it is used itself, in eval mode ({first_words(error)})")
     if weights:
         remarks += load_weights(model, weights)
+    if model is not found and not isinstance(model, SCRIPTED):
+        remarks += open_up(model)
     model = model if isinstance(model, torch.jit.ScriptFunction) else model.eval()
     return Held(model, remarks=remarks, copies=model is not found)
-
-
-def _parameters(model):
-    return () if isinstance(model, torch.jit.ScriptFunction) else model.parameters()
 
 
 def _unwrapped(model):
@@ -266,18 +274,6 @@ def _asked(names, known, what):
     if names and len(names) != len(known):
         raise ValueError(f"{len(names)} {what} names for the {len(known)} {what}s of the model: {', '.join(known)}")
     return list(names) or known
-
-
-def _changed(before, after):
-    """The buffers that a call changed, as they were before it."""
-    if isinstance(before, torch.jit.ScriptFunction):
-        return {}
-    now = dict(after.named_buffers())
-    return {name: value for name, value in before.named_buffers() if name in now and not _same(value, now[name])}
-
-
-def _same(first, second):
-    return first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())
 
 
 def _state_remarks(job):

@@ -1,0 +1,184 @@
+"""The report of a conversion: how every route ended, how far the search reached, and what to know about the winner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sardonyx import reach
+from sardonyx.compare.words import LISTED, unreached_finding
+from sardonyx.convert.candidate import Candidate
+from sardonyx.convert.contender import Contender
+from sardonyx.convert.counterexample import reproduction, save_counterexample
+from sardonyx.convert.spent import Spent
+from sardonyx.falsify import Search
+from sardonyx.model import Model
+from sardonyx.report import Finding, Report, Table
+from sardonyx.sources import Branch, Source, Steadiness
+
+CODES = {
+    "unreached": "A branch of the model's own code that depends on the inputs and that no probe took.",
+    "edge-values": "The export differs on NaN, infinite, huge or empty inputs, for which the original has no code of its own.",
+    "random-original": "The original draws random numbers, so that no export can agree with it.",
+    "stateful-original": "The original carries a state from call to call, which an ONNX model does not.",
+    "weak-proof": "Rounding alone moves an output by much of its size, so that agreement says little about it.",
+    "frozen-path": "The exporter took a decision on values once and for all.",
+    "frozen-input": "The exporter took the value of an input as a constant, so that the model no longer has it.",
+    "not-tried": "Inputs that were not tried because the original takes long to answer.",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a tournament ended."""
+
+    source: Source
+    output: Path
+    candidates: Sequence[Candidate]
+    winner: Contender | None
+    search: Search
+    steadiness: Steadiness
+    unproven: Sequence[str]
+
+
+def report(outcome: Outcome, spent: Spent) -> Report:
+    """`agrees`, `partial` or `no-route-agrees`, with the table of routes."""
+    winner = None if outcome.winner is None else outcome.winner.candidate
+    saved = {c.route: save_counterexample(c, outcome.output) for c in outcome.candidates}
+    table = _table(outcome.candidates, winner)
+    unreached = outcome.search.unreached()
+    fields: dict[str, Any] = {
+        "candidates": [_candidate_field(c, saved[c.route], outcome.source) for c in outcome.candidates],
+        "probes": [item.probe.name for item in outcome.search.answered],
+        "unreached": [_unreached_field(branch, missed) for branch, missed in unreached],
+        "seconds": spent.to_dict() | {"exporters": sum(c.seconds for c in outcome.candidates)},
+    }
+    if winner is None:
+        return Report(
+            "convert", "no-route-agrees", False, {"route": None, "path": None, **fields}, (), (table,),
+            summary=f"no export of {outcome.source} agrees with it, so none was written",
+        )  # fmt: skip
+    model = Model.load(outcome.output)
+    fields |= {
+        "route": winner.route, "path": str(outcome.output), "opset": model.opset, "ir_version": model.ir_version,
+        "inputs": [spec.to_dict() for spec in model.signature.inputs],
+        "outputs": [spec.to_dict() for spec in model.signature.outputs],
+        "repairs": list(winner.repairs),
+    }  # fmt: skip
+    findings = tuple(_findings(outcome, unreached))
+    partial = bool(unreached) or bool(outcome.unproven)
+    summary = f"{outcome.output} by {winner.route}, opset {model.opset}; " + _reach(outcome, unreached)
+    return Report(
+        "convert", "partial" if partial else "agrees", True, fields, findings, (table,), summary=summary,
+        artifacts={"model": model},
+    )  # fmt: skip
+
+
+def unsteady_report(source: Source, steadiness: Steadiness) -> Report:
+    """The end of a conversion of a model that answers the same inputs differently: there is nothing to agree with."""
+    findings = tuple(_unsteady_findings(steadiness))
+    fields: dict[str, Any] = {
+        "route": None,
+        "path": None,
+        "candidates": [],
+        "probes": [],
+        "unreached": [],
+        "seconds": {},
+    }
+    words = "draws random numbers" if steadiness.random else "carries a state from call to call"
+    return Report(
+        "convert", "no-route-agrees", False, fields, findings,
+        summary=f"{source} {words}, so that no export can agree with it; none was written",
+    )  # fmt: skip
+
+
+def _unsteady_findings(steadiness: Steadiness) -> Iterator[Finding]:
+    if steadiness.random:
+        yield Finding(
+            "error", "random-original", ", ".join(steadiness.random),
+            f"other random seeds change {', '.join(steadiness.random)} on the same inputs",
+            "switch the randomness off (eval mode, a fixed seed inside, the mean instead of a sample), or pass --allow-random",
+        )  # fmt: skip
+    if steadiness.state:
+        held = f": a call changes {', '.join(steadiness.changes)}" if steadiness.changes else ""
+        yield Finding(
+            "error", "stateful-original", ", ".join(steadiness.state),
+            f"the second call with the same inputs gives other values of {', '.join(steadiness.state)}{held}",
+            "make the state an input and an output of the model, or pass --first-call to export what the first call answers",
+        )  # fmt: skip
+
+
+def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Iterator[Finding]:
+    assert outcome.winner is not None, "findings are about what was handed over"
+    yield from outcome.winner.candidate.findings
+    yield from reach.findings(outcome.winner.model)
+    yield from map(unreached_finding, unreached[:LISTED])
+    for name in outcome.unproven:
+        yield Finding(
+            "warning", "weak-proof", name,
+            f"rounding alone moves {name} by more than a tenth of its size, so that agreement proves nothing about it",
+            "give inputs that the model is meant for with --data",
+        )  # fmt: skip
+    notes = outcome.winner.exported.notes
+    for frozen in notes.get("frozen") or ():
+        yield Finding(
+            "info", "frozen-path", f"{frozen['file']}:{frozen['line']}",
+            f"the exporter took `{frozen['text']}` once, with the example's values",
+        )  # fmt: skip
+    for name, value in (notes.get("constants") or {}).items():
+        yield Finding(
+            "warning", "frozen-input", name, f"forward takes {name} as a Python number, so the export holds it as {value}",
+            "make it a tensor if it must stay an input",
+        )  # fmt: skip
+    if outcome.search.skipped:
+        yield Finding(
+            "info", "not-tried", "", f"{outcome.search.skipped} inputs were not tried: the original takes long to answer",
+            "search longer with --search SECONDS",
+        )  # fmt: skip
+    if outcome.steadiness.random:
+        yield Finding(
+            "warning", "random-original", ", ".join(outcome.steadiness.random),
+            "these outputs are random in the original, and were compared by their mean and spread",
+        )  # fmt: skip
+    if outcome.steadiness.state:
+        yield Finding(
+            "warning", "stateful-original", ", ".join(outcome.steadiness.state),
+            "the export answers every call as the original answers the first",
+        )  # fmt: skip
+
+
+def _reach(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> str:
+    count = len(outcome.search.answered)
+    if unreached:
+        return f"no difference found on {count} inputs, but {len(unreached)} branches of the code were not reached"
+    if outcome.unproven:
+        return f"no difference found on {count} inputs, but rounding hides {', '.join(outcome.unproven)}"
+    return f"no difference from the original found on {count} inputs"
+
+
+def _candidate_field(candidate: Candidate, saved: Path | None, source: Source) -> dict[str, Any]:
+    """What the JSON says of a candidate; of a wrong one, also three lines of Python that show it."""
+    lines = (
+        reproduction(source, candidate.route, saved, candidate.counterexample)
+        if saved is not None and candidate.counterexample is not None and _compared(candidate.counterexample)
+        else []
+    )
+    return {**candidate.to_dict(saved), "reproduce": lines}
+
+
+def _compared(counterexample: Mapping[str, Any]) -> bool:
+    return any(name.startswith("exported.") for name in counterexample)
+
+
+def _unreached_field(branch: Branch, missed: bool) -> dict[str, Any]:
+    return {"file": branch.file, "line": branch.line, "text": branch.text, "outcome": missed}
+
+
+def _table(candidates: Sequence[Candidate], winner: Candidate | None) -> Table:
+    rows = tuple(
+        (c.route, "winner" if c is winner else c.verdict, c.max_error, c.tolerance, c.seconds, c.reason)
+        for c in candidates
+    )
+    return Table("routes", ("route", "verdict", "error", "tolerance", "seconds", "note"), rows)

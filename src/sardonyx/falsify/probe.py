@@ -1,0 +1,54 @@
+"""A probe: inputs on which the original is asked, and its answer."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from sardonyx.signature import Arrays
+from sardonyx.sources import Outputs, Trial
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One set of inputs, and in words what is special about it.
+
+    `on_edge`: its values lie on thresholds, where one unit in the last place changes the answer. `soft`: NaN, infinities, empty
+    dimensions or huge numbers, which few models are meant for; a difference there is a finding, and a fault only where the
+    original treats such values in its own way.
+    """
+
+    name: str
+    arrays: Arrays
+    on_edge: bool = False
+    soft: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of elements of all inputs, which is what the cost of an answer goes by."""
+        return sum(array.size for array in self.arrays.values())
+
+    def digest(self) -> bytes:
+        """What tells two probes apart."""
+        found = hashlib.blake2b(digest_size=16)
+        for name, array in sorted(self.arrays.items()):
+            found.update(f"{name}{array.shape}{array.dtype}".encode())
+            found.update("\0".join(map(str, array.reshape(-1))).encode() if array.dtype == object else array.tobytes())
+        return found.digest()
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A probe with the original's answer."""
+
+    probe: Probe
+    outputs: Outputs
+    trial: Trial
+
+    @property
+    def handled(self) -> bool:
+        """Whether the original answers with finite floats alone, as one does that treats NaN and infinities in its own way."""
+        floats = [array for array in self.outputs.arrays if np.asarray(array).dtype.kind == "f"]
+        return bool(floats) and all(bool(np.isfinite(array).all()) for array in floats)

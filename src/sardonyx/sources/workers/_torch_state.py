@@ -1,0 +1,134 @@
+"""Copies of a PyTorch model, what a call changes in it, and whether it answers alike when it is asked again."""
+
+import copy
+
+import torch
+
+from ._harness import alike, differences
+from ._torch_call import Call, distinct, leaves, to_array, to_tensor
+
+SCRIPTED = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
+
+
+class Guard:
+    """The parameters as they were: copies of a model share them, and a call may change them, as Embedding(max_norm=1) does."""
+
+    LOOKS = 2  # calls after which every value is compared; later ones are told by the tensors' own counters of changes
+
+    def __init__(self, module, with_buffers):
+        self._module, self._with_buffers, self._kept, self._calls = module, with_buffers, None, 0
+        self.changed = []
+        self._keep()
+
+    def _tensors(self):
+        if isinstance(self._module, torch.jit.ScriptFunction):
+            return []
+        named = list(self._module.named_parameters())
+        return named + list(self._module.named_buffers()) if self._with_buffers else named
+
+    def _keep(self):
+        self._kept = [(name, tensor, tensor.detach().clone()) for name, tensor in self._tensors()]
+        self._versions = [tensor._version for _, tensor, _ in self._kept]
+
+    def restore(self):
+        """Puts back what the last call changed, and notes its name."""
+        self._calls += 1
+        versions = [tensor._version for _, tensor, _ in self._kept]
+        if versions == self._versions and self._calls > self.LOOKS:
+            return
+        for name, tensor, before in self._kept:
+            if not _same(before, tensor):
+                with torch.no_grad():
+                    tensor.copy_(before)
+                self.changed += [name] if name not in self.changed else []
+        self._versions = [tensor._version for _, tensor, _ in self._kept]
+
+
+def steadiness(held, inputs, reseed):
+    """The outputs that change when the same copy is asked again, or with other seeds, and what a call changes in the model."""
+    call = Call(held.parameters, inputs)
+    tensors = [to_tensor(name, inputs[name]) for name in call.names]
+
+    def ask(model, number):
+        reseed(number)
+        args, kwargs = call.arguments([tensor.clone() for tensor in tensors])
+        with torch.no_grad():
+            found = leaves(model(*args, **kwargs))
+        return list(zip(distinct([name for name, _ in found], inputs), [to_array(tensor) for _, tensor in found]))
+
+    model = duplicate(held.module) if held.copies else held.module
+    before = _state(model)
+    first = ask(model, 1)
+    changes = _differing(before, _state(model))
+    again = ask(model, 1)
+    other = ask(duplicate(held.module) if held.copies else held.module, 2)
+    held.guard.restore()
+    reseed(0)
+    found = differences(first, again, other)
+    drawn = [name for (name, one), (_, two) in zip(first, other) if not alike(one, two)]  # both by fresh copies
+    return {**found, "random": drawn, "changes": changes}
+
+
+def _state(model):
+    """Every tensor and plain value that the modules hold, by name."""
+    if isinstance(model, SCRIPTED):
+        return {name: value.clone() for name, value in getattr(model, "state_dict", dict)().items()}
+    found = {name: value.detach().clone() for name, value in (*model.named_parameters(), *model.named_buffers())}
+    for prefix, module in model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, (bool, int, float, str)):
+                found[f"{prefix}.{name}".lstrip(".")] = value
+            elif isinstance(value, torch.Tensor):
+                found[f"{prefix}.{name}".lstrip(".")] = value.detach().clone()
+            elif isinstance(value, (list, dict, set)) and not name.startswith("_"):
+                found[f"{prefix}.{name}".lstrip(".")] = len(value)
+    return found
+
+
+def _differing(before, after):
+    """The names whose values changed; a value that was not there before was computed and kept, which changes no answer yet."""
+    return [
+        name
+        for name, value in before.items()
+        if name in after
+        and not (_same(value, after[name]) if isinstance(value, torch.Tensor) else value == after[name])
+    ]
+
+
+def twin(model):
+    """A copy that shares the parameters and nothing else."""
+    return duplicate(model, {id(parameter): parameter for parameter in parameters_of(model)})
+
+
+def duplicate(model, shared=()):
+    if isinstance(model, torch.jit.ScriptFunction):  # it has no state
+        return model
+    return copy.deepcopy(model, {**_memo(model), **dict(shared)})
+
+
+def _memo(model):
+    """Tensors that a module computed and kept, as weight_norm does: they cannot be copied with their history."""
+    kept = (value for module in model.modules() for value in vars(module).values())
+    return {id(v): v.detach() for v in kept if isinstance(v, torch.Tensor) and not v.is_leaf}
+
+
+def parameters_of(model):
+    return () if isinstance(model, torch.jit.ScriptFunction) else model.parameters()
+
+
+def changed(before, after):
+    """The buffers that a call changed, as they were before it."""
+    if isinstance(before, torch.jit.ScriptFunction):
+        return {}
+    now = dict(after.named_buffers())
+    return {name: value for name, value in before.named_buffers() if name in now and not _same(value, now[name])}
+
+
+def _same(first, second):
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return (
+        torch.equal(first.nan_to_num(), second.nan_to_num())
+        if first.is_floating_point()
+        else torch.equal(first, second)
+    )
