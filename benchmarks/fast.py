@@ -42,7 +42,7 @@ CALIBRATION = KEPT / "calibration.json"
 OPENVINO = "OpenVINO"
 IN_OPENVINO = (OPENVINO, _peers.NNCF)
 EAGER, COMPILED = "PyTorch eager", "PyTorch compiled"
-SECONDS, OPTIMIZE_SECONDS, QUANTIZE_SECONDS = 25.0, 8.0, 90.0
+SECONDS, OPTIMIZE_SECONDS, QUANTIZE_SECONDS = 25.0, 40.0, 180.0
 # Where a session's tensors lie in memory moves its speed by a few percent: each is opened anew so often.
 OPENED = 5
 FEW = 4
@@ -136,7 +136,7 @@ class Run:
             turns = self._turns(files, rows, stack)
             taken = []
             for _ in range(OPENED):
-                taken.append(measure(turns, seconds=SECONDS / OPENED, extension=1.0).rounds)
+                taken.append(measure(turns, seconds=SECONDS / OPENED, enough=1.0).rounds)
                 turns |= {
                     name: self._opened(files[name]) for name in turns if name in files and name not in IN_OPENVINO
                 }

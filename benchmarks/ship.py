@@ -21,9 +21,9 @@ from sardonyx.report import Report
 
 NAMES = ("mobilenet-v2", "minilm", "forest")
 SETTINGS: dict[str, dict[str, Any]] = {
-    "optimize": {"seconds": 10},
-    "quantize": {"time": 60},
-    "bench": {"seconds": 4, "cold": False},
+    "optimize": {"seconds": 40},
+    "quantize": {"time": 120},
+    "bench": {"seconds": 8, "cold": False},
 }
 
 

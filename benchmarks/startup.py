@@ -17,7 +17,7 @@ import numpy as np
 from sardonyx.bench.interleave import Ratio, Turn, measure, speedup
 
 LIMIT = 2.0
-ROUNDS = 30
+SECONDS = 30
 COMMAND = str(Path(sys.executable).with_name("sardonyx"))
 IMPORTS = (sys.executable, "-c", "import typer, rich")
 VERBS = ("--help", "--version", "check --help", "convert --help")
@@ -26,7 +26,7 @@ VERBS = ("--help", "--version", "check --help", "convert --help")
 def main() -> None:
     print("## Start-up\n")
     print(
-        f'Ratio to `python -c "import typer, rich"`, typical of {ROUNDS} interleaved pairs with its 95 % interval. The'
+        f'Ratio to `python -c "import typer, rich"`, typical of the pairs of {SECONDS} s, with its 95 % interval. The'
     )
     print(f"goal for `sardonyx --help` is at most {LIMIT:g}.\n")
     print("| command | ratio of elapsed time | ratio of processor time |\n|---|---|---|")
@@ -57,7 +57,7 @@ def _ratio(seconds: Callable[[Sequence[str]], float], command: Sequence[str]) ->
     def turn(words: Sequence[str]) -> Turn:
         return lambda repeats: np.array([seconds(words) for _ in range(repeats)])
 
-    found = measure({"command": turn(command), "imports": turn(IMPORTS)}, seconds=1, rounds_at_least=ROUNDS).rounds
+    found = measure({"command": turn(command), "imports": turn(IMPORTS)}, seconds=SECONDS, enough=1.0).rounds
     return speedup(found["command"], found["imports"])
 
 

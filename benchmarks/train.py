@@ -30,7 +30,7 @@ from sardonyx.bench.interleave import measure, speedup
 
 HERE = Path(__file__).parent
 # For all variants together, and the rounds that slow ones go on to.
-SECONDS, ROUNDS = 30.0, 12
+SECONDS = 30.0
 # Idle threads wait busily for a moment; the next variant's turn begins when they sleep.
 PAUSE = 0.02
 THREADS = (1, 2)
@@ -130,7 +130,7 @@ def compared(network: str, optimizer: str, threads: int, variants: list[str], se
             found[variant] = dict(worker.said)
             print(f"{network} {optimizer} {threads} {variant}: {worker.said}", file=sys.stderr, flush=True)
         able = {variant: worker for variant, worker in workers.items() if "error" not in worker.said}
-        rounds = measure(able, seconds=seconds, rounds_at_least=ROUNDS, extension=1.0).rounds
+        rounds = measure(able, seconds=seconds, enough=1.0).rounds
     for variant, times in rounds.items():
         ratio = speedup(rounds["eager"], times)
         found[variant] |= {**ratio.to_dict(), "milliseconds": 1000 * float(np.median(times))}

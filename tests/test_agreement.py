@@ -45,6 +45,20 @@ def test_a_difference_beyond_the_tolerance_is_a_mismatch():
     assert only(np.float32([1, 2]), np.float32([1, 2.1])).verdict == "mismatch"
 
 
+def test_error_tolerance_and_share_are_of_one_element_and_not_of_the_largest_difference():
+    found = only(np.float64([1, 1000]), np.float64([1 + 5e-4, 1000.4]), Tolerance(absolute=1e-9, relative=1e-3))
+    told = found.to_dict()
+    assert (found.verdict, told["max_abs"]) == ("rounding", pytest.approx(0.4))
+    assert (told["error"], told["tolerance"]) == (pytest.approx(5e-4), pytest.approx(1e-3, rel=1e-4))
+    assert told["used"] == told["error"] / told["tolerance"] == found.used
+
+
+def test_what_has_no_size_has_no_error():
+    for reference, candidate in ((np.array(["a"]), np.array(["b"])), (np.zeros(2), np.zeros(3))):
+        told = only(reference, candidate).to_dict()
+        assert (told["verdict"], told["error"], told["used"]) == ("mismatch", None, None)
+
+
 def test_the_relative_part_of_a_tolerance_grows_with_the_reference():
     tolerance = Tolerance(relative=1e-3)
     assert only(np.float32([1000]), np.float32([1000.5]), tolerance).verdict == "rounding"

@@ -33,6 +33,12 @@ def test_what_the_child_prints_is_kept_apart_from_the_answer() -> None:
     assert "warned" in outcome.stderr
 
 
+def test_a_child_that_is_ended_has_answered_what_it_wrote_until_then() -> None:
+    outcome = call(answering("{'first': 1}") + "\ntime.sleep(600)", timeout=3)
+    assert outcome.end == "timeout"
+    assert outcome.answer == {"first": 1}
+
+
 def test_a_native_crash_is_named_by_its_signal() -> None:
     outcome = call("os.kill(os.getpid(), signal.SIGSEGV)")
     assert outcome.end == "crashed"

@@ -80,6 +80,18 @@ def test_the_nearer_of_two_deadlines_holds(clock: Clock, outer: float, inner: fl
             deadline.check()
 
 
+def test_an_attempt_gives_way_to_the_alternative_but_not_a_deadline_around_it(clock: Clock) -> None:
+    def work() -> str:
+        clock.now += 3
+        deadline.check()
+        return "done"
+
+    assert Deadline(4, clock=clock).attempt(work, "not done") == "done"
+    assert Deadline(2, clock=clock).attempt(work, "not done") == "not done"
+    with pytest.raises(OutOfTime), Deadline(2.5, clock=clock).enforced():
+        Deadline(2, clock=clock).attempt(work, "not done")
+
+
 def test_a_block_whose_time_is_over_is_not_entered(clock: Clock) -> None:
     limit = Deadline(1, clock=clock)
     clock.now += 1

@@ -52,10 +52,19 @@ class OutputVerdict:
     error: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
+        sized = self.max_abs is not None
         return {
-            "name": self.name, "verdict": self.verdict, "max_abs": self.max_abs, "max_rel": self.max_rel,
-            "tolerance": self.tolerance, "flips": self.flips, "note": self.note,
+            "name": self.name, "verdict": self.verdict, "error": self.error if sized else None, "tolerance": self.tolerance,
+            "used": self.share_used if sized else None, "max_abs": self.max_abs, "max_rel": self.max_rel,
+            "flips": self.flips, "note": self.note,
         }  # fmt: skip
+
+    @property
+    def share_used(self) -> float:
+        """The error as a share of the tolerance: `used`, unless something else than an element decided the verdict."""
+        if self.tolerance:
+            return self.error / self.tolerance
+        return np.inf if self.error else 0.0
 
 
 @dataclass(frozen=True)

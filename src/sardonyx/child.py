@@ -16,12 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from sardonyx import deadline
+
 End = Literal["answered", "crashed", "timeout", "memory"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the child ended, what it answered (one JSON object), and the last words of its stderr."""
+    """How the child ended, what it answered (one JSON object), and the last words of its stderr.
+
+    A child that was ended for its time may have answered in part, if it writes its answer anew with each part.
+    """
 
     end: End
     answer: dict[str, Any]
@@ -45,9 +50,9 @@ def call(
 ) -> Outcome:
     """Runs `command`, gives it `request` as JSON on stdin and takes the JSON object it writes to the file named in `answer`.
 
-    The child and everything it starts are killed after `timeout` seconds. `memory` bounds its address space in bytes,
-    `cpu` the seconds it may compute, which do not grow when the machine is busy. Whatever it prints is kept apart from
-    its answer.
+    The child and everything it starts are killed after `timeout` seconds, or with the deadline of the block. `memory`
+    bounds its address space in bytes, `cpu` the seconds it may compute, which do not grow when the machine is busy. Whatever
+    it prints is kept apart from its answer.
     """
     with started(command, request, timeout=timeout, memory=memory, cpu=cpu, folder=folder) as outcome:
         return outcome()
@@ -64,6 +69,8 @@ def started(
     folder: Path | None = None,
 ) -> Iterator[Callable[[], Outcome]]:
     """A child at work beside the block, as `call` runs it. What is yielded waits for its outcome; leaving the block kills it."""
+    block = deadline.current()
+    timeout = timeout if block is None else min(timeout, block.left)
     end = time.monotonic() + timeout
     with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
         answer, asked = Path(scratch) / "answer.json", Path(scratch) / "request.json"
@@ -84,7 +91,8 @@ def started(
                     process.wait(max(0.0, end - time.monotonic()))
                 except subprocess.TimeoutExpired:
                     _kill(process)
-                    return Outcome("timeout", {}, _last_words(stderr), f"no answer within {timeout:g} s")
+                    so_far = _parsed(answer) if answer.exists() else None
+                    return Outcome("timeout", so_far or {}, _last_words(stderr), f"no answer within {timeout:.3g} s")
                 return _outcome(process.returncode, answer, _last_words(stderr))
 
             try:

@@ -18,8 +18,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
+
+from sardonyx import process
 
 Clock = Callable[[], float]
+Result = TypeVar("Result")
 OUT_OF_TIME = "not tried: time ran out"
 
 
@@ -31,12 +35,12 @@ class OutOfTime(BaseException):
 
 
 class Deadline:
-    """The moment at which work must be done, `seconds` from now."""
+    """The moment at which work must be done, `seconds` from now or from when it was begun by that clock."""
 
-    def __init__(self, seconds: float, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, seconds: float, *, clock: Clock = time.monotonic, begun: float | None = None) -> None:
         self.seconds = seconds
         self._clock = clock
-        self._begun = clock()
+        self._begun = clock() if begun is None else begun
 
     @property
     def taken(self) -> float:
@@ -69,6 +73,15 @@ class Deadline:
         if self.passed or not self.allows(seconds):
             raise OutOfTime(f"{self.seconds:g} s are over")
 
+    def attempt(self, work: Callable[[], Result], otherwise: Result) -> Result:
+        """What the work gives, or `otherwise` where it is not done by then. A deadline of a block around it still holds."""
+        try:
+            with self.enforced():
+                return work()
+        except OutOfTime:
+            check()
+            return otherwise
+
     @contextmanager
     def enforced(self) -> Iterator[None]:
         """Work in the block ends by `OutOfTime` when this deadline passes, or one of a block around it."""
@@ -79,6 +92,12 @@ class Deadline:
             yield
         finally:
             _current.reset(token)
+
+
+def asked_for(seconds: float, verb: str) -> Deadline:
+    """The deadline of a verb for which the user allows so many seconds. A command has used some of them to start."""
+    begun = process.begun() if process.command() == verb else None
+    return Deadline(seconds, begun=begun)
 
 
 _current: ContextVar[Deadline | None] = ContextVar("sardonyx_deadline", default=None)

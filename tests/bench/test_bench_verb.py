@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,51 @@ def test_more_work_is_slower() -> None:
     assert report["ratios"][0]["ratio"] > 5
     assert "few is" in report.summary
     assert "times faster than many" in report.summary
+
+
+def test_ratios_and_rates_can_be_computed_again_from_the_numbers_beside_them() -> None:
+    found = sardonyx.bench({"many": _products(40), "few": _products(2)}, batch=[1, 8], **QUICK).to_dict()
+    rows = {(row["name"], row["batch"]): row for row in found["variants"]}
+    for ratio in found["ratios"]:
+        of, to = (rows[ratio[side], ratio["batch"]] for side in ("of", "to"))
+        assert ratio["p50_ratio"] == pytest.approx(of["p50"] / to["p50"])
+        assert ratio["low"] <= ratio["ratio"] <= ratio["high"]
+        words = "faster" if ratio["low"] > 1 + found["margin"] else "slower" if ratio["high"] < 1 else "no-difference"
+        assert ratio["verdict"] == words
+
+
+# Counts to a number that takes for ever, or nearly so.
+COUNTING = """(int64[1] times) => (float total) <bool go = {1}, float zero = {0}, float one = {1}> {
+  total = Loop(times, go, zero) <body = count (int64 i, bool c, float before) => (bool again, float after) {
+    again = Identity(c) after = Add(before, one)
+  }>
+}"""
+
+
+@pytest.mark.heavy
+def test_a_model_that_never_answers_is_ended_and_named() -> None:
+    quick = model("(int64[1] times) => (float[1] total) { total = Cast<to = 1>(times) }")
+    report = sardonyx.bench(
+        {"quick": quick, "endless": model(COUNTING)}, data={"times": np.array([1 << 60])}, timeout=4, **QUICK
+    )
+    assert [row["name"] for row in report["variants"] if "p50" in row] == ["quick"]
+    assert report.findings is not None
+    (failed,) = (item for item in report.findings if item.code == "variant-failed")
+    assert "endless gave no answer within 4 s" in failed.message
+
+
+def test_a_model_that_is_too_slow_for_the_time_is_called_once_and_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which each look takes a fifth of a second."""
+    now = iter(range(1 << 20))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(now) / 5)
+    report = sardonyx.bench({"a": model(DOUBLE), "b": model(DOUBLE)}, seconds=0.1, cold=False, threads=1)
+    monkeypatch.undo()
+    assert [row["calls"] for row in report["variants"]] == [1, 1]
+    assert report["ratios"] == []
+    assert report.findings is not None
+    (late,) = (item for item in report.findings if item.code == "out-of-time")
+    assert "not compared" in late.message
+    assert late.hint.startswith("give --seconds")
 
 
 def _products(count: int) -> Model:

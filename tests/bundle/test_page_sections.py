@@ -80,6 +80,8 @@ def test_the_page_tells_of_every_stage() -> None:
     text = read(report_sample.report()).text
     for words in (
         "1.22 to 1.37",  # the bench's interval
+        "at most 10% of the tolerance",
+        "by p50 alone",
         "Counterexample: probe 'sign flipped'",
         "the branch of the example is frozen in",
         "its answers differ by 0.3",
@@ -149,7 +151,7 @@ def test_numbers_without_end_are_no_trouble() -> None:
     report = report_sample.report()
     report["ledger"]["nodes"][0]["error"]["float"] = "Infinity"
     report["ledger"]["nodes"][1]["error"]["quantized"] = math.inf
-    report["stages"][2]["outputs"][0]["max_abs"] = "NaN"
+    report["stages"][2]["outputs"][0]["error"] = "NaN"
     assert "NaN" in read(report).text
 
 

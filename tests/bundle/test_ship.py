@@ -57,6 +57,37 @@ def test_every_stage_has_run_and_is_named(shipped):
     assert "times as fast" in report.summary
 
 
+def test_the_numbers_of_the_stages_agree_with_each_other(shipped):
+    folder, report = shipped
+    stages = {stage["stage"]: stage for stage in json.loads((folder / "report.json").read_text())["stages"]}
+    for output in stages["compare"]["outputs"]:
+        assert output["error"] <= output["tolerance"]
+        assert output["used"] == pytest.approx(output["error"] / output["tolerance"] if output["tolerance"] else 0.0)
+    for candidate in stages["optimize"]["candidates"]:
+        if candidate["verdict"] in ("winner", "not-chosen") and candidate["max_error"] is not None:
+            assert candidate["max_error"] <= candidate["tolerance"]
+    rows = {row["name"]: row for row in stages["bench"]["variants"]}
+    for ratio in stages["bench"]["ratios"]:
+        assert ratio["p50_ratio"] == pytest.approx(rows[ratio["of"]]["p50"] / rows[ratio["to"]]["p50"])
+    speed = report["metrics"]["speed"]
+    assert speed in stages["bench"]["ratios"]
+    assert f"{speed['ratio']:.2f} times as fast" in report.summary
+    page = (folder / "report.html").read_text()
+    assert "Ratios are of undisturbed calls of the same rounds" in page
+
+
+def test_what_stages_say_about_their_measuring_is_said_by_ship(shipped):
+    _, report = shipped
+    told = {
+        (stage["stage"], finding["code"])
+        for stage in report["stages"]
+        for finding in stage.get("findings") or ()
+        if finding["code"] in ("busy-machine", "out-of-time")
+    }
+    assert ("optimize", "out-of-time") in told  # a tenth of a second is too little for anything
+    assert {(f.where, f.code) for f in report.findings if f.code in ("busy-machine", "out-of-time")} == told
+
+
 def test_the_bundle_verifies(shipped):
     bundle, report = shipped
     assert sardonyx.verify(bundle, digest=report["digest"]).verdict == "verified"

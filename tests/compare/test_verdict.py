@@ -42,7 +42,11 @@ def test_another_way_to_round_is_rounding():
     report = compared(NET, ROUNDED)
     assert (report.verdict, report.ok) == ("rounding", True)
     [output] = report["outputs"]
-    assert 0 < output["max_abs"] < output["tolerance"] < 1e-4
+    assert 0 < output["error"] < output["tolerance"] < 1e-4
+    assert output["used"] == output["error"] / output["tolerance"]
+    assert f"at most {output['used']:.0%} of the tolerance" in report.summary
+    [table] = report.tables
+    assert table.rows[0][2:5] == (output["error"], output["tolerance"], f"{output['used']:.1%}")
     assert report["noise"] == "float64"
 
 

@@ -9,12 +9,14 @@ import pytest
 import real
 from halves import split
 from real import RealModel
+from sardonyx.deadline import Deadline
 from sardonyx.model import Model
 from sardonyx.optimize.candidates._form import Way
 from sardonyx.optimize.candidates.sardonyx import make as ours
 from sardonyx.optimize.candidates.sardonyx_alone import make as alone
-from sardonyx.optimize.entry import count_nodes, make
+from sardonyx.optimize.entry import count_nodes
 from sardonyx.optimize.gate import Gate
+from sardonyx.optimize.making import make
 from sardonyx.run.inputs import prepare
 
 # The nodes that are left at most: what was measured, so that a pass which stops working is seen.
@@ -37,7 +39,8 @@ def test_real_models_keep_their_answers_and_lose_nodes(model: RealModel, tmp_pat
     gate = Gate(model.path, signature, [given] if model.inputs or model.sizes else None, 0)
     # onnxscript's optimizer makes NaN of silence in basic-pitch, which is what the gate and the second candidate are for.
     ways = (Way("ours", ours, None, "portable"), Way("alone", alone, None, "portable"))
-    entry = make(ways["basic_pitch" in model.file], model.path, tmp_path, "portable")
+    chosen = ways["basic_pitch" in model.file]
+    (entry,) = make([chosen], model.path, tmp_path, "portable", Deadline(300), in_child=False)
     assert entry.path is not None, entry.reason
     assert gate.judge(entry.path)[1] == ""
     assert count_nodes(Model.load(entry.path)) <= NODES[str(model)]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -11,13 +15,16 @@ import pytest
 
 import faulty_runtime
 import sardonyx
+from sardonyx.child import Outcome
 from sardonyx.compare import optimizer
+from sardonyx.deadline import Deadline
 from sardonyx.errors import BadData, UsageError
 from sardonyx.history import step
 from sardonyx.model import Model
-from sardonyx.optimize import tournament
-from sardonyx.optimize.candidates import onnxruntime_extended
+from sardonyx.optimize import making, tournament
+from sardonyx.optimize.candidates import _form, onnxruntime_extended
 from sardonyx.optimize.candidates._form import Way
+from sardonyx.optimize.candidates.onnxsim import make as onnxsim
 from sardonyx.optimize.candidates.sardonyx import make as ours
 from sardonyx.optimize.candidates.sardonyx_unrounded import make as unrounded
 from sardonyx.optimize.gate import Gate
@@ -54,13 +61,21 @@ def way(name: str, change: Change, *, level: str = "portable") -> Way:
     return Way(name, make, None, level, in_child=False)  # type: ignore[arg-type]
 
 
+def held(source: Path | Model, output: Path, *, seconds: float = 120, **options: object) -> Report:
+    """A tournament that measures for a moment, and has time enough for the rest on any machine."""
+    given: dict[str, Any] = {
+        "level": "portable", "shapes": {}, "explain": False, "tune": False, "data": None, "measuring": 0.2, "seed": 0,
+    }  # fmt: skip
+    return tournament.hold(source, output, limit=Deadline(seconds), **{**given, **options})
+
+
 @pytest.fixture
 def compete(source: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Report]:
     """Holds a tournament among the given candidates alone."""
 
-    def hold(*ways: Way, seconds: float = 0.2, **options: object) -> Report:
+    def hold(*ways: Way, **options: object) -> Report:
         monkeypatch.setattr(tournament, "ways", lambda _: list(ways))
-        return sardonyx.optimize(source, source.with_name("out.onnx"), seconds=seconds, **options)  # type: ignore[arg-type]
+        return held(source, source.with_name("out.onnx"), **options)  # type: ignore[arg-type]
 
     return hold
 
@@ -229,7 +244,7 @@ def test_a_model_in_memory_is_taken_as_it_is_now(source: Path, tmp_path: Path, m
     monkeypatch.setattr(tournament, "ways", lambda _: [])
     model = Model.load(source)
     double_a_weight(model)
-    report = sardonyx.optimize(model, tmp_path / "out.onnx", seconds=0.1)
+    report = held(model, tmp_path / "out.onnx")
     inputs = model.signature.sample(sizes={"n": 2})
     np.testing.assert_array_equal(Session(report["path"])(inputs)["y"], Session(model)(inputs)["y"])
 
@@ -247,7 +262,7 @@ def test_a_pair_of_casts_that_rounds_is_removed_only_within_rounding(
     path = Model.from_text(text).save(tmp_path / "in.onnx")
     chosen = Way("unrounded", unrounded, None, "portable", in_child=False)
     monkeypatch.setattr(tournament, "ways", lambda _: [chosen])
-    report = sardonyx.optimize(path, tmp_path / "out.onnx", seconds=0.1)
+    report = held(path, tmp_path / "out.onnx")
     assert outcome(report, "unrounded")[0] == CASTS[rest]
 
 
@@ -257,9 +272,111 @@ def test_settings_of_the_session_do_not_change_the_files(source: Path) -> None:
     assert source.read_bytes() == before
 
 
+# Counts to the number that it is given, one step after the other.
+COUNTING = f"""{HEAD} g (int64[1] times) => (float total) <bool go = {{1}}, float zero = {{0}}, float one = {{1}}> {{
+  total = Loop(times, go, zero) <body = count (int64 i, bool c, float before) => (bool again, float after) {{
+    again = Identity(c) after = Add(before, one)
+  }}>
+}}"""
+
+
 @pytest.mark.heavy
-def test_every_candidate_that_is_installed_competes(source: Path, tmp_path: Path) -> None:
-    report = sardonyx.optimize(source, tmp_path / "out.onnx", level="machine", seconds=0.5)
+def test_a_model_that_takes_longer_than_the_time_is_left_as_it_is_and_the_report_says_so(tmp_path: Path) -> None:
+    path = Model.from_text(COUNTING).save(tmp_path / "in.onnx")
+    report = sardonyx.optimize(path, tmp_path / "out.onnx", seconds=3, data={"times": np.array([1 << 60])})
+    assert (report.verdict, report["winner"], report.ok) == ("unchanged", "input", True)
+    assert {item["verdict"] for item in report["candidates"][1:]} == {"not-tried"}
+    assert (tmp_path / "out.onnx").read_bytes() == path.read_bytes()
+    assert report.findings is not None
+    (late,) = (item for item in report.findings if item.code == "out-of-time")
+    assert "nothing was tried" in late.message
+    assert report.summary.endswith("the input as it is, for want of time")
+
+
+@pytest.mark.heavy
+def test_a_candidate_whose_answers_take_longer_than_the_time_is_not_tried(compete: Callable[..., Report]) -> None:
+    """It counts for ever and adds nothing; of the other candidate the verdict stands."""
+
+    def endless(_: Path, target: Path) -> list[object]:
+        text = f"""{HEAD} g (float[n,64] x) => (float[n,64] y)
+        <int64 times = {{1152921504606846976}}, bool go = {{1}}, float zero = {{0}}> {{
+          total = Loop(times, go, zero) <body = count (int64 i, bool c, float before) => (bool again, float after) {{
+            again = Identity(c) after = Add(before, before)
+          }}>
+          y = Add(x, total)
+        }}"""
+        Model.from_text(text).save(target)
+        return []
+
+    report = compete(Way("endless", endless, None, "portable"), Way("ours", ours, None, "portable"), seconds=12)
+    assert outcome(report, "endless") == ("not-tried", "not tried: time ran out")
+    assert outcome(report, "ours")[0] in ("winner", "not-tried")
+    assert Path(report["path"]).exists()
+
+
+@pytest.mark.heavy
+def test_a_tool_that_sleeps_is_ended_and_reported(
+    tmp_path: Path, compete: Callable[..., Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool of the same name that hangs, in the child process that the real one would run in."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "onnxsim.py").write_text(
+        "import os, pathlib, time\n"
+        "def simplify(*_, **__):\n"
+        f"    pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+        "    time.sleep(600)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "tools"), *sys.path]))
+    started = time.monotonic()
+    report = compete(Way("onnxsim", onnxsim, "onnxsim", "portable", in_child=True), seconds=16)
+    assert time.monotonic() - started < 120
+    assert outcome(report, "onnxsim") == ("not-tried", "not tried: time ran out")
+    assert report.findings is not None
+    assert any("onnxsim was not tried" in item.message for item in report.findings)
+    if (tmp_path / "pid").exists():  # it came so far before its time was over
+        assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
+
+
+@pytest.mark.heavy
+def test_our_own_ways_run_together_in_a_child_on_a_larger_model(
+    compete: Callable[..., Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "SMALL", 0)
+    names = ("onnxscript", "sardonyx", "sardonyx_unrounded")
+    report = compete(*(way for way in _form.ways("portable") if way.name in names), explain=True)
+    assert [item["name"] for item in report["candidates"]] == ["input", *names]
+    assert outcome(report, "sardonyx")[0] == "winner"
+    assert outcome(report, "sardonyx_unrounded") == ("refused", "there is nothing for it to do")
+    assert {"pass", "node", "done", "reason"} == set(report["passes"][0])
+
+
+def test_of_ways_in_one_process_those_that_are_done_count_when_it_is_ended(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child's answers are known; only what becomes of them is looked at."""
+    done = {"a": {"notes": [["pass", "node", True, "why"]], "reason": "", "seconds": 1.0}}
+    Model.load(source).save(tmp_path / "a.onnx")
+    monkeypatch.setattr(making.child, "call", lambda *_, **__: Outcome("timeout", done, "", "no answer within 5 s"))
+    ways = [Way(name, ours, None, "portable") for name in "ab"]
+    first, second = making.make(ways, source, tmp_path, "portable", Deadline(5), in_child=True)
+    assert first.standing
+    assert [note.reason for note in first.notes] == ["why"]
+    assert (second.verdict, second.reason) == ("not-tried", "not tried: time ran out")
+    (patient,) = making.make(ways[1:], source, tmp_path, "portable", Deadline(1000), in_child=True)
+    assert (patient.verdict, patient.reason) == ("refused", "no answer within 5 s")
+
+
+def test_error_and_tolerance_of_a_candidate_are_of_one_element(compete: Callable[..., Report]) -> None:
+    report = compete(Way("ours", ours, None, "portable"), way("wrong", double_a_weight))
+    right, wrong = report["candidates"][1:]
+    assert right["max_error"] <= right["tolerance"]
+    assert wrong["max_error"] > wrong["tolerance"]
+    assert f"off by {wrong['max_error']:.3g}, where {wrong['tolerance']:.3g} is rounding" in wrong["reason"]
+
+
+@pytest.mark.heavy
+def test_every_candidate_that_is_installed_competes(compete: Callable[..., Report]) -> None:
+    report = compete(*_form.ways("machine"), level="machine")
     told = {item["name"]: item for item in report["candidates"]}
     assert set(told) == {
         "input", "onnxruntime_all", "onnxruntime_basic", "onnxruntime_extended", "onnxscript", "onnxsim", "onnxslim",
@@ -296,7 +413,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rep
     def hold(*chosen: Way, **options: object) -> Report:
         monkeypatch.setattr(tournament, "ways", lambda _: list(chosen))
         path = faulty_runtime.save(tmp_path)
-        return sardonyx.optimize(path, tmp_path / "out.onnx", seconds=0.2, **options)  # type: ignore[arg-type]
+        return held(path, tmp_path / "out.onnx", **options)  # type: ignore[arg-type]
 
     return hold
 
@@ -307,8 +424,7 @@ def test_a_model_that_the_runtime_breaks_is_written_with_the_level_at_which_it_d
     report = broken()
     assert (report["winner"], level_of(report)) == ("input", "basic")
     assert runs_right(report["path"])
-    (finding,) = report["findings"]
-    assert finding["code"] == "runtime-optimizer"
+    (finding,) = (item for item in report["findings"] if item["code"] == "runtime-optimizer")
     assert "confirmed by onnx's reference evaluator" in finding["message"]
     assert "ORT_ENABLE_BASIC" in finding["hint"]
 
@@ -338,8 +454,12 @@ def test_a_level_is_found_out_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tournament, "ways", lambda _: [])
     model = Model.from_text(faulty_runtime.RIGHT)
     store_level(model, "none")
-    report = sardonyx.optimize(model.save(tmp_path / "in.onnx"), tmp_path / "out.onnx", seconds=0.1)
-    assert (level_of(report), report["findings"]) == (None, [])
+    path = model.save(tmp_path / "in.onnx")
+    report = held(path, tmp_path / "out.onnx")
+    assert level_of(report) is None
+    assert "runtime-optimizer" not in {finding["code"] for finding in report["findings"]}
+    for given in (path, Model.load(path)):  # but not where there is no time to
+        assert level_of(held(given, tmp_path / "out.onnx", seconds=1e-3)) == "none"
 
 
 def test_the_answers_of_the_optimised_session_are_the_reference_where_another_runtime_sides_with_them(
@@ -366,6 +486,6 @@ def test_a_model_that_loads_only_without_the_optimiser_is_optimised_too(
     monkeypatch.setattr(tournament, "ways", lambda _: [])
     path = faulty_runtime.save(tmp_path, faulty_runtime.SCALE)
     data = {"x": np.array([[1.0, 2.0]]), "w": np.array([[1.0, 2.0], [3.0, 4.0]])}
-    report = sardonyx.optimize(path, tmp_path / "out.onnx", data=data, seconds=0.1)
+    report = held(path, tmp_path / "out.onnx", data=data)
     assert level_of(report) == "basic"
     assert Session(report["path"])(data)["y"].tolist() == [[np.inf, np.inf]]

@@ -12,6 +12,7 @@ import faulty_runtime
 import sardonyx
 from sardonyx import machine
 from sardonyx.bench.ratio import Ratio
+from sardonyx.deadline import OUT_OF_TIME, Deadline
 from sardonyx.errors import BrokenModel
 from sardonyx.model import Model
 from sardonyx.optimize import tournament
@@ -80,8 +81,9 @@ def test_metadata_that_holds_no_settings_is_named(fault: str) -> None:
 def test_a_setting_that_changes_the_numbers_is_not_used(tmp_path: Path) -> None:
     path = Model.from_text(TINY).save(tmp_path / "m.onnx")
     gate = Gate(path, Model.load(path).signature, {"x": np.full((4, 8), 0.3, np.float32)}, 0)
-    assert changes_numbers(path, gate, DEFAULTS) == ""
-    assert changes_numbers(path, gate, Settings(denormals_as_zero=True))
+    assert changes_numbers(path, gate, DEFAULTS, Deadline(120)) == ""
+    assert changes_numbers(path, gate, Settings(denormals_as_zero=True), Deadline(120)).startswith("y on")
+    assert changes_numbers(path, gate, DEFAULTS, Deadline(0.01)) == OUT_OF_TIME
 
 
 def test_only_what_is_faster_is_kept_and_of_each_setting_the_fastest() -> None:
@@ -107,7 +109,10 @@ def test_the_choices_fit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tune_reports_every_trial_and_stores_what_it_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tournament, "ways", lambda _: [])
     path = Model.from_text(RELU).save(tmp_path / "m.onnx")
-    report = sardonyx.optimize(path, tmp_path / "out.onnx", tune=True, seconds=0.3)
+    report = tournament.hold(
+        path, tmp_path / "out.onnx", level="portable", shapes={}, explain=False, tune=True, data=None, limit=Deadline(240),
+        measuring=0.3, seed=0,
+    )  # fmt: skip
     assert {trial["setting"] for trial in report["tuning"]["trials"]} == {name for name, _ in choices()}
     kept = Model.load(report["path"]).ir.metadata_props.get(SETTINGS_KEY)
     assert (json.loads(kept)["settings"] if kept else {}) == report["settings"]

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,7 +10,9 @@ import onnx_ir as ir
 import pytest
 
 import quantizing
+from sardonyx.bench.interleave import Timings
 from sardonyx.bench.ratio import Ratio
+from sardonyx.deadline import Deadline
 from sardonyx.model import Model
 from sardonyx.quantize import guard as guards
 from sardonyx.quantize import paying, sensitivity
@@ -81,7 +83,7 @@ def slowed(model: Model, times: int = 3) -> Model:
 
 
 def test_a_scheme_that_ruins_the_metric_is_rejected_whatever_its_speed(subject: Subject) -> None:
-    ruling = guard(subject).rule(Variant("ruined", "ruined", ruined(subject.model)), seconds=0.2)
+    ruling = guard(subject).rule(Variant("ruined", "ruined", ruined(subject.model)), seconds=0.2, limit=Deadline(60))
     assert not ruling.passed
     assert ruling.reason == guards.ACCURACY
     assert ruling.score.loss > 0.01
@@ -90,7 +92,7 @@ def test_a_scheme_that_ruins_the_metric_is_rejected_whatever_its_speed(subject: 
 
 @pytest.mark.heavy
 def test_a_scheme_that_is_slower_is_rejected_though_it_is_right(subject: Subject) -> None:
-    ruling = guard(subject).rule(Variant("slowed", "slowed", slowed(subject.model, 6)), seconds=2)
+    ruling = guard(subject).rule(Variant("slowed", "slowed", slowed(subject.model, 6)), seconds=2, limit=Deadline(60))
     assert ruling.score.loss < 0.001
     assert not ruling.passed
     assert ruling.reason == guards.SLOWER
@@ -100,8 +102,11 @@ def test_a_scheme_that_is_slower_is_rejected_though_it_is_right(subject: Subject
 
 def test_the_same_model_again_is_not_faster(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """By equal times, which chance does not change."""
-    monkeypatch.setattr(guards, "take_turns", lambda turns, **_: dict.fromkeys(turns, np.full(30, 1e-3)))
-    ruling = guard(subject).rule(Variant("same", "static", copied(subject.model)), seconds=0.3)
+    equal = np.full(30, 1e-3)
+    monkeypatch.setattr(
+        guards, "measure", lambda turns, **_: Timings(dict.fromkeys(turns, equal), dict.fromkeys(turns, equal))
+    )
+    ruling = guard(subject).rule(Variant("same", "static", copied(subject.model)), seconds=0.3, limit=Deadline(60))
     assert ruling.score.loss == 0
     assert ruling.reason == guards.NO_VNNI
 
@@ -132,7 +137,7 @@ def test_full_range_that_saturates_is_told_from_bad_rounding_where_there_is_no_v
     judge = Judge(_relative(), Budget.parse("0.02"))
     watch = Guard(session, Reference.of(session, [data]), judge, data.inputs, SETTINGS, vnni)
     monkeypatch.setattr(guards, "Session", _Saturating)
-    assert watch.rule(Variant("full", "static", full, Plan(names)), seconds=0.2).reason == reason
+    assert watch.rule(Variant("full", "static", full, Plan(names)), seconds=0.2, limit=Deadline(60)).reason == reason
 
 
 def _relative():
@@ -160,7 +165,7 @@ def test_a_search_among_faults_finds_nothing(subject: Subject, monkeypatch: pyte
     monkeypatch.setattr(registry, "load", lambda *_: _Fake)
     session = Session(subject.model, SETTINGS)
     screening = Reference.of(session, subject.calibration)
-    search = Search(subject, JUDGE, screening, session, quantizing.rows(256, 128), 8.0)
+    search = Search(subject, JUDGE, screening, session, quantizing.rows(256, 128), Deadline(120), 8.0)
     assert search.run(["fake"], guard(subject)) is None
     reasons = {item.name: item.to_dict()["reason"] for item in search.candidates}
     assert reasons == {"ruined": guards.ACCURACY, "slowed": guards.SLOWER}
@@ -172,7 +177,7 @@ class _Rulings:
     def __init__(self, found: dict[str, float | None], doubts: dict[str, float] | None = None) -> None:
         self.found, self.doubts, self.heard = found, doubts or {}, []
 
-    def rule(self, variant: Variant, *, seconds: float) -> Ruling:  # noqa: ARG002
+    def rule(self, variant: Variant, *, seconds: float, limit: Deadline) -> Ruling:  # noqa: ARG002
         self.heard.append(variant.name)
         ratio = self.found[variant.name]
         doubt = self.doubts.get(variant.name, 0.0)
@@ -182,7 +187,7 @@ class _Rulings:
 
 def test_the_fastest_that_passes_is_kept_though_screening_preferred_another(subject: Subject) -> None:
     session = Session(subject.model, SETTINGS)
-    search = Search(subject, JUDGE, Reference.of(session, subject.calibration), session, {}, 8.0)
+    search = Search(subject, JUDGE, Reference.of(session, subject.calibration), session, {}, Deadline(120), 8.0)
     screened = {"lucky": 1.6, "ruined": 1.5, "steady": 1.4, "slow": 1.1}
     search.candidates = [
         Candidate(name, "x", Variant(name, "x", subject.model), ratio=Ratio(ratio, ratio, ratio))
@@ -198,7 +203,7 @@ def test_the_fastest_that_passes_is_kept_though_screening_preferred_another(subj
 def test_being_sure_of_the_budget_is_worth_some_speed_and_no_more(subject: Subject) -> None:
     session = Session(subject.model, SETTINGS)
     for speed, kept in ((1.45, "sure"), (1.2, "doubtful")):
-        search = Search(subject, JUDGE, Reference.of(session, subject.calibration), session, {}, 8.0)
+        search = Search(subject, JUDGE, Reference.of(session, subject.calibration), session, {}, Deadline(120), 8.0)
         found: dict[str, float | None] = {"doubtful": 1.5, "sure": speed}
         search.candidates = [
             Candidate(name, "x", Variant(name, "x", subject.model), ratio=Ratio(ratio, ratio, ratio))
@@ -243,7 +248,7 @@ def lopsided() -> tuple[Subject, Plan, Reference]:
 
 def test_the_sensitive_node_is_the_one_left_in_float(lopsided: tuple[Subject, Plan, Reference]) -> None:
     work, plan, reference = lopsided
-    found = sensitivity.spared(work, plan, "minmax", JUDGE, reference, end=time.monotonic() + 60)
+    found = sensitivity.spared(work, plan, "minmax", JUDGE, reference, limit=Deadline(60))
     assert found is not None
     assert plan.nodes - found.nodes == {"product1"}
 
@@ -253,7 +258,7 @@ def test_the_most_harmful_node_comes_first_whether_it_is_measured_or_told_by_its
     lopsided: tuple[Subject, Plan, Reference], seconds: float
 ) -> None:
     work, plan, reference = lopsided
-    order = sensitivity.ranked(work, plan, "minmax", reference, time.monotonic() + seconds)
+    order = sensitivity.ranked(work, plan, "minmax", reference, Deadline(seconds))
     assert order[0] == {"product1"}
     assert frozenset().union(*order) == plan.nodes
 
@@ -278,9 +283,7 @@ def test_noise_that_no_output_shows_is_harmless_once_it_is_measured() -> None:
     noise = sensitivity.local_noise(work, plan, "minmax")
     assert noise["loud"] > noise["quiet"]
     reference = Reference.of(Session(work.model, SETTINGS), [batch])
-    measured, told = (
-        sensitivity.ranked(work, plan, "minmax", reference, time.monotonic() + seconds) for seconds in (60, 0)
-    )
+    measured, told = (sensitivity.ranked(work, plan, "minmax", reference, Deadline(seconds)) for seconds in (60, 0))
     assert [*measured[0]] == ["quiet"]
     assert [*told[0]] == ["loud"]
 
@@ -288,24 +291,29 @@ def test_noise_that_no_output_shows_is_harmless_once_it_is_measured() -> None:
 def test_noise_decides_where_no_output_is_a_float(lopsided: tuple[Subject, Plan, Reference]) -> None:
     work, plan, reference = lopsided
     blind = Reference(reference.batches, tuple({"class": np.int64([1])} for _ in reference.outputs))
-    order = sensitivity.ranked(work, plan, "minmax", blind, time.monotonic() + 60)
+    order = sensitivity.ranked(work, plan, "minmax", blind, Deadline(60))
     assert order[0] == {"product1"}
 
 
 def test_sparing_every_node_is_no_answer(lopsided: tuple[Subject, Plan, Reference]) -> None:
     work, _, reference = lopsided
     only = Plan(frozenset(["product1"]), reduce_range=True)
-    assert sensitivity.spared(work, only, "minmax", JUDGE, reference, end=time.monotonic() + 60) is None
+    assert sensitivity.spared(work, only, "minmax", JUDGE, reference, limit=Deadline(60)) is None
 
 
 def test_neighbours_are_measured_together_where_time_is_short(
     lopsided: tuple[Subject, Plan, Reference], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A clock that jumps by a second with each look: three nodes take longer than the two seconds there are."""
+    """By a clock on which each node takes a second: three of them take longer than the two seconds there are."""
     work, plan, reference = lopsided
-    clock = iter(range(1000))
-    monkeypatch.setattr(sensitivity.time, "monotonic", lambda: float(next(clock)))
-    order = sensitivity.ranked(work, plan, "minmax", reference, 4.0)
+    now, measured = [0.0], sensitivity.distance
+
+    def slow(*words: Any) -> float:
+        now[0] += 1
+        return measured(*words)
+
+    monkeypatch.setattr(sensitivity, "distance", slow)
+    order = sensitivity.ranked(work, plan, "minmax", reference, Deadline(4, clock=lambda: now[0]))
     assert [len(group) for group in order] == [2, 1]
     assert "product1" in order[0]
     assert frozenset().union(*order) == plan.nodes
@@ -373,7 +381,7 @@ def test_nodes_of_both_models_are_timed_in_turn_and_a_few_runs_do_when_time_is_u
         return session
 
     monkeypatch.setattr(paying, "_profiled", watched)
-    first, second = paying.node_times([subject.model, slow], quantizing.rows(64, 128), SETTINGS, end=time.monotonic())
+    first, second = paying.node_times([subject.model, slow], quantizing.rows(64, 128), SETTINGS, limit=Deadline(0))
     assert seen == [False, True] * paying.RUNS_AT_LEAST
     assert {"product0", "product1", "product2"} <= set(first)
     assert sum(second.values()) > sum(first.values())

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from sardonyx.deadline import Deadline, OutOfTime
 from sardonyx.errors import BadData, UsageError
-from sardonyx.quantize.metric import LABELLED, UNLABELLED, Budget, chosen, decided, spread
+from sardonyx.quantize.metric import DRAWS_AT_LEAST, LABELLED, UNLABELLED, Budget, chosen, decided, spread
 
 SCORES = np.array([[0.9, 0.1, 0.0], [0.1, 0.8, 0.1], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]], np.float32)
 TRUTH = np.array([0, 1, 1, 0])
@@ -116,3 +119,23 @@ def test_the_users_own_metric_is_called_with_outputs_and_labels(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     metric = chosen("mine.py:hits", labelled=True, classifier=True, integer_labels=True)
     assert metric.total(metric.rows(SCORES, TRUTH)) == 0.75
+
+
+def test_a_metric_that_takes_long_is_drawn_less_often_and_never_beyond_its_time() -> None:
+    now, calls = [0.0], [0]
+
+    def total(rows: np.ndarray) -> float:
+        now[0] += 1
+        calls[0] += 1
+        return float(rows.mean())
+
+    slow = replace(UNLABELLED["cosine"], total=total)
+    rows = np.linspace(0.5, 1, 20)[:, None]
+    for seconds, draws in ((100_000, 500), (2_000, 50), (200, DRAWS_AT_LEAST)):
+        calls[0] = 0
+        with Deadline(seconds, clock=lambda: now[0]).enforced():
+            low, high = spread(slow, rows, rows * 0.99, Budget.parse("1%"), seed=0)
+        assert calls[0] == 2 * draws
+        assert low <= 0.01 <= high + 1e-12
+    with pytest.raises(OutOfTime), Deadline(20, clock=lambda: now[0]).enforced():
+        spread(slow, rows, rows, Budget.parse("1%"), seed=0)

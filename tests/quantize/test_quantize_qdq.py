@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 import quantizing
+from sardonyx.deadline import Deadline
 from sardonyx.model import Model
 from sardonyx.quantize import qdq
-from sardonyx.quantize.calibrate import histograms
+from sardonyx.quantize.calibrate import Walk, histograms
 from sardonyx.quantize.fusion import optimized, unfused
 from sardonyx.quantize.prepare import prepared
 from sardonyx.quantize.qdq import quantizable, with_qdq
@@ -217,3 +219,23 @@ def test_ranges_are_those_of_the_values_that_flow() -> None:
     relu = next(node.outputs[0].name for node in model.ir.graph if node.op_type == "Relu")
     assert found[relu].low == 0
     with_qdq(model, Plan(everything(model)), {name: (item.low, item.high) for name, item in found.items()})
+
+
+def test_a_calibration_ends_with_its_time_and_each_walk_gets_its_share() -> None:
+    now = [0.0]
+
+    def batches() -> Iterator[Batch]:
+        for _ in range(100):
+            now[0] += 1
+            yield Batch({"x": np.zeros((4, 3), np.float32)})
+
+    class Again:
+        def __iter__(self) -> Iterator[Batch]:
+            return batches()
+
+    walk = Walk(Again(), Deadline(30, clock=lambda: now[0]))
+    assert len(list(walk.once(1 / 2))) == 15
+    assert len(list(walk.once(1))) == 15
+    assert len(list(walk.once(1))) == 2  # at least eight examples, however late
+    assert walk.examples == 8
+    assert len(list(Walk(Again()).once(1))) == 100

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
 
 from sardonyx import Model
+from sardonyx.deadline import Deadline
 from sardonyx.quantize import moments as moments_of
 from sardonyx.quantize.moments import Moments, moments, summed_rows, unsummed_rows
 from sardonyx.quantize.prepare import float_nodes, prepared
@@ -125,6 +128,20 @@ def test_inputs_that_do_not_move_together_round_to_the_nearest() -> None:
     node, weight, step = _product(32, 8)
     alone = Moments(np.zeros((1, 32)), np.eye(32)[None], 1)
     assert np.array_equal(Rounding({node.name: alone}).weights(node, weight, step, biased=False), rounded(weight, step))
+
+
+def test_what_is_asked_for_after_its_time_is_rounded_to_the_nearest_and_what_is_known_stays() -> None:
+    now = [0.0]
+    node, weight, step = _product(64, 8)
+    found = Moments.empty(1, 64)
+    found.add(_correlated(500, 64)[None])
+    rounding = Rounding({node.name: found}, Deadline(1, clock=lambda: now[0]))
+    together = rounding.weights(node, weight, step, biased=False)
+    assert not np.array_equal(together, rounded(weight, step))
+    now[0] = 2.0
+    assert np.array_equal(rounding.weights(node, weight, step, biased=False), together)
+    other = replace(step, scale=step.scale * np.float32(1.5))
+    assert np.array_equal(rounding.weights(node, weight, other, biased=False), rounded(weight, other))
 
 
 def test_the_bias_takes_up_what_a_background_is_off_by() -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,13 +16,16 @@ import quantizing
 import real
 import sardonyx
 from sardonyx import machine, registry
+from sardonyx.deadline import Deadline
 from sardonyx.errors import BadData, InputError, NotFound, SardonyxError, UsageError
 from sardonyx.model import Model
 from sardonyx.quantize import split
 from sardonyx.quantize.prepare import prepared
 from sardonyx.quantize.schemes import bf16
 from sardonyx.quantize.search import SCHEMES
-from sardonyx.quantize.subject import Subject
+from sardonyx.quantize.subject import Subject, Variant
+from sardonyx.quantize.verb import quantize_model
+from sardonyx.report import Report
 from sardonyx.run.session import Session, Settings, stored_level
 from sardonyx.samples import Batch
 
@@ -37,8 +43,17 @@ def labelled(count: int = 40) -> dict[str, np.ndarray]:
     return {"x": images, "label": scores.argmax(1)}
 
 
+def quantized(source: Path, output: Path, *, seconds: float = 1, **options: Any) -> Report:
+    """The verb with little time to measure in, and enough on any machine for everything else."""
+    given: dict[str, Any] = {
+        "metric": "auto", "budget": "1%", "scheme": "auto", "calibrator": "auto", "batch": 1, "threads": None,
+        "plot_file": None, "seed": 0,
+    }  # fmt: skip
+    return quantize_model(source, output, **{**given, **options}, limit=Deadline(240), measuring=seconds)
+
+
 def test_a_tiny_network_keeps_float_byte_by_byte_or_passes_both_sides(network: Path, tmp_path: Path) -> None:
-    report = sardonyx.quantize(network, tmp_path / "q.onnx", data=labelled(), scheme="dynamic", time=1)
+    report = quantized(network, tmp_path / "q.onnx", data=labelled(), scheme="dynamic")
     assert report.ok
     assert report["metric"]["name"] == "accuracy"
     assert report["metric"]["before"] == 1
@@ -55,9 +70,9 @@ def test_a_tiny_network_keeps_float_byte_by_byte_or_passes_both_sides(network: P
 def test_wide_products_are_quantised_and_the_result_runs(tmp_path: Path) -> None:
     source = quantizing.perceptron(512, 4).save(tmp_path / "float.onnx")
     data = quantizing.rows(64, 512)
-    report = sardonyx.quantize(
-        source, tmp_path / "q.onnx", data=data, budget="5%", scheme="static_u8s8", time=12, batch=32, threads=1,
-        plot=tmp_path / "tried.png",
+    report = quantized(
+        source, tmp_path / "q.onnx", data=data, budget="5%", scheme="static_u8s8", seconds=12, batch=32, threads=1,
+        plot_file=tmp_path / "tried.png",
     )  # fmt: skip
     assert report["metric"]["against"] == "float"
     assert [finding.code for finding in report.findings or ()][:1] == ["no-labels"]
@@ -124,6 +139,31 @@ def test_the_two_parts_never_overlap_and_follow_the_seed() -> None:
     assert len(first | second) == 300
     assert parts(0) == (first, second)
     assert parts(1) != (first, second)
+
+
+def test_fewer_held_out_examples_are_drawn_from_all_of_them_and_one_batch_is_left() -> None:
+    opened = split.opened({"x": quantizing.images(400)}, quantizing.network().signature, seed=0)
+    fewer = opened.judged_by(40, seed=0)
+    assert fewer.held_out_examples == 40
+    assert fewer.held_out.chosen < opened.held_out.chosen
+    assert max(fewer.held_out.chosen) > 25
+    assert fewer == opened.judged_by(40, seed=0)
+    assert opened.judged_by(1, seed=0).held_out_examples == split.BATCH
+    assert opened.judged_by(10_000, seed=0).held_out_examples == opened.held_out_examples
+
+
+def test_data_that_takes_too_long_to_read_is_used_as_far_as_it_was_read() -> None:
+    now = [0.0]
+
+    def batches() -> Iterator[dict[str, np.ndarray]]:
+        for _ in range(1000):
+            now[0] += 1
+            yield {"x": quantizing.images(8)}
+
+    opened = split.opened(batches, quantizing.network().signature, seed=0, limit=Deadline(10, clock=lambda: now[0]))
+    assert opened.cut
+    assert opened.examples == 80
+    assert not split.opened({"x": quantizing.images(40)}, quantizing.network().signature, seed=0).cut
 
 
 def test_batches_of_a_function_are_split_too() -> None:
@@ -251,7 +291,7 @@ def test_a_tool_that_breaks_the_model_is_a_scheme_that_failed_and_not_the_users_
         return proto
 
     monkeypatch.setattr(float16, "convert_float_to_float16", broken)
-    report = sardonyx.quantize(network, tmp_path / "q.onnx", data=IMAGES, scheme="fp16", time=1)
+    report = quantized(network, tmp_path / "q.onnx", data=IMAGES, scheme="fp16")
     assert (report.verdict, report.ok) == ("kept-float", True)
     assert "float16 converter gave a broken model" in report["candidates"][0]["reason"]
     assert (tmp_path / "q.onnx").read_bytes() == network.read_bytes()
@@ -268,8 +308,8 @@ def test_half_precision_of_a_real_model_with_shared_constants_loads(file: str) -
 
 
 def test_a_kept_node_tells_what_became_of_the_fastest_try_with_it(network: Path, tmp_path: Path) -> None:
-    options = {"data": IMAGES, "budget": "0", "metric": "cosine", "time": 1}
-    report = sardonyx.quantize(network, tmp_path / "q.onnx", scheme="static_s8s8", **options)
+    options = {"data": IMAGES, "budget": "0", "metric": "cosine"}
+    report = quantized(network, tmp_path / "q.onnx", scheme="static_s8s8", **options)
     assert report.verdict == "kept-float"
     assert {item["reason"] for item in report["reverted"]} == {"accuracy"}
 
@@ -308,13 +348,71 @@ def _parts(proto: onnx.ModelProto) -> None:
     proto.graph.output.append(onnx.helper.make_value_info("parts", onnx.helper.make_sequence_type_proto(kind)))
 
 
+def _endless(proto: onnx.ModelProto) -> None:
+    """Adds an output that is counted for ever."""
+    body = onnx.parser.parse_graph(
+        "count (int64 i, bool c, float before) => (bool again, float after) { again = Identity(c) after = Add(before, before) }"
+    )
+    for name, value in (("times", np.int64(1 << 60)), ("go", np.array(True)), ("none", np.float32(0))):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
+    proto.graph.node.append(onnx.helper.make_node("Loop", ["times", "go", "none"], ["total"], body=body))
+    proto.graph.output.append(onnx.helper.make_tensor_value_info("total", onnx.TensorProto.FLOAT, []))
+
+
+@pytest.mark.heavy
+def test_a_model_that_takes_longer_than_the_time_is_kept_and_the_report_says_so(tmp_path: Path) -> None:
+    proto = quantizing.network().to_proto()
+    _endless(proto)
+    onnx.save(proto, tmp_path / "endless.onnx")
+    report = sardonyx.quantize(tmp_path / "endless.onnx", tmp_path / "q.onnx", data=IMAGES, time=3)
+    assert (report.verdict, report.ok) == ("kept-float", True)
+    assert (tmp_path / "q.onnx").read_bytes() == (tmp_path / "endless.onnx").read_bytes()
+    assert [finding.code for finding in report.findings or ()] == ["out-of-time"]
+    assert "3 s are too few to try anything" in report.summary
+    assert (report["time"], report["candidates"]) == (3, [])
+
+
+@pytest.mark.heavy
+def test_a_scheme_without_end_is_ended_and_what_it_gave_counts(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless:
+        @staticmethod
+        def variants(subject: Subject) -> Iterator[Variant]:
+            for number in itertools.count():
+                yield Variant(f"copy {number}", "dynamic", subject.model)
+
+    loaded = registry.load
+    monkeypatch.setattr(
+        registry, "load", lambda package, name: Endless if package == SCHEMES else loaded(package, name)
+    )
+    report = sardonyx.quantize(network, tmp_path / "q.onnx", data=labelled(), scheme="dynamic", time=15)
+    names = [item["name"] for item in report["candidates"]]
+    assert names[0] == "copy 0"
+    assert names[-1] == "dynamic, the rest"
+    assert report["candidates"][-1]["reason"] == "not tried: time ran out"
+    assert any(finding.code == "out-of-time" for finding in report.findings or ())
+
+
+def test_a_loss_can_be_computed_again_from_the_numbers_beside_it(network: Path, tmp_path: Path) -> None:
+    for budget in ("1%", "0.5"):
+        report = quantized(network, tmp_path / "q.onnx", data=labelled(), scheme="static_s8s8", budget=budget)
+        for item in (item for item in report["candidates"] if item["loss"] is not None):
+            lost = item["before"] - item["metric"]
+            assert item["loss"] == pytest.approx(lost / item["before"] if budget == "1%" else lost)
+            assert item["data"] == ("held-out" if item["verdict"] == "passed" else item["data"])
+        told = report["metric"]
+        lost = told["before"] - told["after"]
+        assert told["loss"] == pytest.approx(lost / told["before"] if budget == "1%" else lost)
+
+
 @pytest.mark.parametrize("add", [_found, _parts])
 @pytest.mark.parametrize("scheme", ["static_u8s8", "weight_int8"])
 def test_outputs_that_cannot_be_told_apart_by_distance_do_no_harm(tmp_path: Path, add: object, scheme: str) -> None:
     proto = quantizing.network().to_proto()
     add(proto)  # type: ignore[operator]
     onnx.save(proto, tmp_path / "two.onnx")
-    report = sardonyx.quantize(tmp_path / "two.onnx", tmp_path / "q.onnx", data=labelled(), scheme=scheme, time=1)
+    report = quantized(tmp_path / "two.onnx", tmp_path / "q.onnx", data=labelled(), scheme=scheme)
     assert report.ok
     assert report.verdict in ("kept-float", "quantized")
     assert any(candidate["loss"] is not None for candidate in report["candidates"])
@@ -323,7 +421,7 @@ def test_outputs_that_cannot_be_told_apart_by_distance_do_no_harm(tmp_path: Path
 def test_a_float_model_that_the_runtime_breaks_is_judged_by_its_right_answers(tmp_path: Path) -> None:
     path = faulty_runtime.save(tmp_path, faulty_runtime.ROWS)
     rows = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
-    report = sardonyx.quantize(path, tmp_path / "out.onnx", data={"x": rows}, time=1, scheme="static_u8u8")
+    report = quantized(path, tmp_path / "out.onnx", data={"x": rows}, scheme="static_u8u8")
     (finding,) = [item for item in report["findings"] if item["code"] == "runtime-optimizer"]
     assert "ORT_ENABLE_BASIC" in finding["hint"]
     if report.verdict == "quantized":

@@ -14,7 +14,7 @@ def bench(
     *variants: Any,
     threads: int | None = None,
     batch: int | Sequence[int] | None = None,
-    seconds: float = 2.0,
+    seconds: float = 4.0,
     provider: str = "cpu",
     data: Any = None,
     label: str | None = None,
@@ -33,10 +33,11 @@ def bench(
 
     A variant is an ONNX model or bundle, any source that convert takes, or either with a runtime before it, as
     "openvino:model.onnx", "torch-compile:file.py:factory" or ("torch-compile", module). "name=variant" names it, and so does
-    one mapping of names to variants. `seconds` are for each variant at each batch size, and up to four times that while a
-    verdict is on the edge. `data` gives the inputs; where it has labels, in `label` or where `label` says, the answers of every
-    variant are judged too. `inputs` says what to generate where no variant does. `cold` starts each variant once more, in a
-    fresh process, to time that and to see its memory.
+    one mapping of names to variants. Measuring takes at most `seconds` for each variant at each batch size, and half of it
+    where the verdicts are clear; a variant that needs longer for one call is called once. `timeout` is for each start of a
+    variant, and for its first answer. `data` gives the inputs; where it has labels, in `label` or where `label` says, the answers
+    of every variant are judged too. `inputs` says what to generate where no variant does. `cold` starts each variant once more,
+    in a fresh process, to time that and to see its memory.
     """
     from sardonyx.bench.measurement import Plan, bench_variants
     from sardonyx.bench.variants._variant import How

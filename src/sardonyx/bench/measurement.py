@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sardonyx import machine, progress, registry
 from sardonyx.bench.accuracy import Scores, score_variants
 from sardonyx.bench.inputs import examples, fitted, make_inputs, signature_of
-from sardonyx.bench.interleave import Ratio, Timings, Turn, measure, speedup
+from sardonyx.bench.interleave import GRACE, Timings, Turn, least_seconds, measure, speedup
 from sardonyx.bench.latency import latency
 from sardonyx.bench.lineup import Entry, line_up
 from sardonyx.bench.profile import Profile, profile_model
 from sardonyx.bench.sharing import share
 from sardonyx.bench.tables import report_of
 from sardonyx.bench.variants._variant import Cold, How, Variant
+from sardonyx.deadline import Deadline, OutOfTime
 from sardonyx.errors import RuntimeRefused, SardonyxError, SourceFailed, UsageError
 from sardonyx.report import Report
-from sardonyx.signature import Arrays, Signature
+from sardonyx.signature import Array, Arrays, Signature
 
-# Whoever asks for a verdict waits for it longer than a tournament would.
-EXTENSION = 4.0
 # What fails in one variant is that variant's reason, and the others are measured; a wrong call or file stops all.
 _OWN_FAILURES = (SourceFailed, RuntimeRefused)
 
@@ -44,12 +46,15 @@ class Plan:
 
 @dataclass
 class Findings:
-    """What the measurement gathers."""
+    """What the measurement gathers. `late` says what was not compared, as calls are too slow; `needed` are seconds that do."""
 
     variants: list[dict[str, Any]] = field(default_factory=list)
     ratios: list[dict[str, Any]] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+    late: list[str] = field(default_factory=list)
+    needed: float = 0.0
     timings: dict[int, Timings] = field(default_factory=dict)
+    seconds: float = 0.0
     profiles: list[Profile] = field(default_factory=list)
     scores: Scores = field(default_factory=Scores)
 
@@ -108,33 +113,66 @@ def _measure_batch(
     count, first = examples(inputs), next(iter(opened))
     turns: dict[str, Turn] = {}
     colds: dict[str, Cold] = {}
+    slow: dict[str, Array] = {}
     for name, variant in opened.items():
         own = fitted(name, variant.takes, inputs)
         try:
-            turns[name] = _ready(name, variant, own)
+            turn, seconds = _ready(name, variant, own, plan, how)
             colds[name] = _cold(name, variant, own) if plan.cold else Cold()
         except _OWN_FAILURES as error:
-            turns.pop(name, None)
             _note(name, error, found, first=first)
-    timings = measure(turns, seconds=plan.seconds * len(turns), seed=plan.seed, extension=EXTENSION)
-    found.timings[count] = timings
-    sizes = {name: opened[name].size for name in turns}
+            continue
+        if _too_slow(seconds, plan):
+            slow[name] = np.array([seconds])
+        else:
+            turns[name] = turn
+    timings = found.timings[count] = _take_turns(turns, slow, plan, found)
     found.variants += [
-        {"name": name, "batch": count, **latency(timings.calls[name], count), "memory": colds[name].memory,
-         "size": sizes[name], "cold_start": colds[name].seconds}
-        for name in turns
+        {"name": name, "batch": count, **latency(timings.calls[name], count), "memory": cold.memory,
+         "size": opened[name].size, "cold_start": cold.seconds}
+        for name, cold in colds.items()
     ]  # fmt: skip
-    ratios = {name: speedup(timings.rounds[first], rounds) for name, rounds in timings.rounds.items() if name != first}
-    found.ratios += [_ratio(first, name, count, ratio) for name, ratio in ratios.items()]
+    if timings.comparable and first in turns:
+        found.ratios += [_ratio(first, name, count, timings) for name in turns if name != first]
     if plan.profile:
-        found.profiles += [_profile(name, opened[name], inputs, how, count) for name in turns if opened[name].onnx]
+        found.profiles += [_profile(name, opened[name], inputs, how, count) for name in colds if opened[name].onnx]
 
 
-def _ready(name: str, variant: Variant, inputs: Arrays) -> Turn:
+def _take_turns(turns: Mapping[str, Turn], slow: Mapping[str, Array], plan: Plan, found: Findings) -> Timings:
+    """The timings of all variants. Of those that are too slow the one call, which is compared with nothing."""
+    for name, (seconds,) in slow.items():
+        found.late.append(f"a call of {name} takes {seconds:.3g} s, so it was called once and is not compared")
+        found.needed = max(found.needed, least_seconds(seconds))
+    if not turns:
+        return Timings({}, dict(slow))
+    started = time.perf_counter()
+    timings = measure(turns, seconds=plan.seconds * len(turns), seed=plan.seed)
+    found.seconds += time.perf_counter() - started
+    if not timings.comparable:
+        found.late.append(f"a round of all variants takes {timings.round_seconds:.3g} s, so they are not compared")
+        found.needed = max(found.needed, least_seconds(timings.round_seconds) / len(turns))
+    return replace(timings, calls={**timings.calls, **slow})
+
+
+def _too_slow(seconds: float, plan: Plan) -> bool:
+    """Whether one call takes the time that there is for all of them."""
+    return seconds > max(plan.seconds, GRACE)
+
+
+def _ready(name: str, variant: Variant, inputs: Arrays, plan: Plan, how: How) -> tuple[Turn, float]:
+    """The variant ready to be called, and the seconds of a call. A framework may compile in its first: a slow one is repeated."""
     with progress.task(f"preparing {name}"):
         turn = variant.prepare(inputs)
-        turn(1)
-    return turn
+        try:
+            with Deadline(how.timeout).enforced():
+                seconds = float(turn(1)[0])
+                if _too_slow(seconds, plan) and variant.onnx is None:
+                    seconds = float(turn(1)[0])
+                return turn, seconds
+        except OutOfTime as late:
+            raise RuntimeRefused(
+                f"{name} gave no answer within {how.timeout:g} s", hint="give it more time with --timeout"
+            ) from late
 
 
 def _cold(name: str, variant: Variant, inputs: Arrays) -> Cold:
@@ -142,8 +180,11 @@ def _cold(name: str, variant: Variant, inputs: Arrays) -> Cold:
         return variant.cold(inputs)
 
 
-def _ratio(of: str, to: str, batch: int, ratio: Ratio) -> dict[str, Any]:
-    return {"of": of, "to": to, "batch": batch, **ratio.to_dict()}
+def _ratio(of: str, to: str, batch: int, timings: Timings) -> dict[str, Any]:
+    """The ratio of undisturbed calls of the same rounds, and beside it that of the medians of all calls."""
+    ratio = speedup(timings.rounds[of], timings.rounds[to])
+    medians = float(np.median(timings.calls[of]) / np.median(timings.calls[to]))
+    return {"of": of, "to": to, "batch": batch, **ratio.to_dict(), "p50_ratio": medians}
 
 
 def _profile(name: str, variant: Variant, inputs: Arrays, how: How, batch: int) -> Profile:

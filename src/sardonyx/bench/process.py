@@ -19,7 +19,10 @@ WORKERS = Path(__file__).parent / "workers"
 
 
 class Process:
-    """Runs `workers/<name>.py` on a model file. Use it in a `with` block: the process ends with the block."""
+    """Runs `workers/<name>.py` on a model file. Use it in a `with` block: the process ends with the block.
+
+    It may take `timeout` seconds for each answer.
+    """
 
     def __init__(self, name: str, request: Mapping[str, Any], *, threads: int | None, timeout: float) -> None:
         self._request = {"form": "onnx", **request}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sardonyx.bench.profile import Profile
 from sardonyx.bench.ratio import MARGIN
+from sardonyx.measuring import busy, out_of_time
 from sardonyx.report import Finding, Report, Table, human_bytes
 
 if TYPE_CHECKING:
@@ -23,9 +24,14 @@ _TOP, _PARTS = 20, 4
 def report_of(found: Findings, *, first: str, threads: int, plan_seconds: float) -> Report:
     """The report of a finished measurement."""
     batches = len(found.timings) > 1
-    failed = [Finding("warning", "variant-failed", name, why) for name, why in found.failures.items()]
+    others = max((timings.others for timings in found.timings.values() if timings.others is not None), default=None)
     scores = found.scores
-    failed += [Finding("warning", "not-judged", name, why) for name, why in scores.reasons.items()]
+    findings = [
+        *(Finding("warning", "variant-failed", name, why) for name, why in found.failures.items()),
+        *(Finding("warning", "not-judged", name, why) for name, why in scores.reasons.items()),
+        *out_of_time(found.late, f"give --seconds {found.needed:.2g} or more"),
+        *busy(others),
+    ]
     if scores.metric:
         found.variants = [{**row, scores.metric: scores.values.get(row["name"])} for row in found.variants]
     tables = [_latency_table(found.variants, batches, scores.metric)]
@@ -38,6 +44,8 @@ def report_of(found: Findings, *, first: str, threads: int, plan_seconds: float)
         "ratios": found.ratios,
         "threads": threads,
         "seconds": plan_seconds,
+        "measured_seconds": found.seconds,
+        "others": others,
         "margin": MARGIN,
     }
     if scores.metric:
@@ -45,7 +53,7 @@ def report_of(found: Findings, *, first: str, threads: int, plan_seconds: float)
     if found.profiles:
         fields["profile"] = [profile.to_dict() for profile in found.profiles]
     return Report(
-        "bench", "measured", True, fields=fields, findings=tuple(failed), tables=tuple(tables),
+        "bench", "measured", True, fields=fields, findings=tuple(findings), tables=tuple(tables),
         summary=_summary(found, first, threads, batches), artifacts={"timings": found.timings},
     )  # fmt: skip
 
@@ -73,11 +81,14 @@ def _latency_table(rows: Sequence[Mapping[str, Any]], batches: bool, metric: str
 
 def _ratio_table(rows: Sequence[Mapping[str, Any]], first: str, batches: bool) -> Table:
     cells = [
-        (row["to"], f"{row['ratio']:.2f}", f"{row['low']:.2f} to {row['high']:.2f}", _WORDS[row["verdict"]])
+        (
+            row["to"], f"{row['ratio']:.2f}", f"{row['low']:.2f} to {row['high']:.2f}", _WORDS[row["verdict"]],
+            f"{row['p50_ratio']:.2f}",
+        )
         for row in rows
-    ]
-    columns = ("variant", "times as fast", "95 % interval", "verdict")
-    return _with_batch(f"against {first}", columns, cells, rows, batches)
+    ]  # fmt: skip
+    columns = ("variant", "times as fast", "95 % interval", "verdict", "by p50 alone")
+    return _with_batch(f"against {first}, by undisturbed calls of the same rounds", columns, cells, rows, batches)
 
 
 def _with_batch(

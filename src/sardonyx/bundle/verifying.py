@@ -139,13 +139,11 @@ def _claimed(held: list[dict[str, Any]]) -> list[Finding]:
 
 def _tables(cases: list[Any], divergence: Mapping[str, Any] | None, held: list[dict[str, Any]]) -> list[Table]:
     rows = tuple(
-        (case["case"], output["name"], output["verdict"], output["max_abs"], output["tolerance"], output["note"])
+        (case["case"], output["name"], output["verdict"], output["error"], output["tolerance"], output["note"])
         for case in cases
         for output in case["outputs"]
     )
-    tables = (
-        [Table("golden cases", ("case", "output", "verdict", "max abs", "tolerance", "note"), rows)] if rows else []
-    )
+    tables = [Table("golden cases", ("case", "output", "verdict", "error", "tolerance", "note"), rows)] if rows else []
     if divergence:
         facts = tuple((name, divergence[name]) for name in ("node", "op_type", "tensor", "why"))
         tables.append(Table("first divergence", ("what", "value"), facts))

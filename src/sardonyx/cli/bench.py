@@ -21,7 +21,12 @@ def bench(
     ],
     threads: Annotated[int | None, typer.Option(help="Threads; as many as the container has by default.")] = None,
     batch: Annotated[str, typer.Option(metavar="N,N", help="Batch sizes, as 1,8,32.")] = "",
-    seconds: Annotated[float, typer.Option(help="Seconds for each variant at each batch size.")] = 2.0,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            help="Measure each variant at each batch size for at most so many seconds; half of it where the verdict is clear."
+        ),
+    ] = 4.0,
     provider: Annotated[str, typer.Option(help="Execution provider of ONNX models, as cpu or cuda.")] = "cpu",
     data: Annotated[
         str | None,
@@ -43,7 +48,9 @@ def bench(
     weights: Weights = None,
     python: Python = None,
     trust: Trust = False,
-    timeout: Annotated[float, typer.Option(help="Seconds that a framework may take to open a model.")] = 300,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that a variant may take to open, and to give its first answer.")
+    ] = 300,
 ) -> Report:
     """Measure variants side by side and tell which is faster, with an interval."""
     return sardonyx.bench(

@@ -24,7 +24,9 @@ def quantize(
     budget: Annotated[str, typer.Option(help="What may be lost: 1% of the metric, or 0.01 in its own unit.")] = "1%",
     scheme: Annotated[str, typer.Option(help="auto tries every scheme; or one by name.")] = "auto",
     calibrator: Annotated[str, typer.Option(help="minmax, percentile, entropy or mse; auto tries them.")] = "auto",
-    time: Annotated[float, typer.Option(metavar="SECONDS", help="About how long to search.")] = 120,
+    time: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How long it may take in all; the search stops then.")
+    ] = 120,
     batch: Annotated[int, typer.Option(min=1, help="Examples of a call when speed is measured.")] = 1,
     threads: Annotated[int | None, typer.Option(help="Threads; every CPU of the container by default.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A picture of everything tried: .png, .svg or .pdf.")] = None,

@@ -89,15 +89,16 @@ def _tables(judgement: Judgement, found: Divergence | None) -> tuple[Table, ...]
         (
             output.name,
             output.verdict,
-            output.max_abs,
+            None if output.max_abs is None else output.error,
+            None if output.max_abs is None else output.tolerance,
+            "" if output.max_abs is None else f"{output.share_used:.1%}",
             output.max_rel,
-            output.tolerance,
-            f"{output.used:.1%}",
             output.note,
         )
         for output in judgement.outputs
     )
-    tables = [Table("outputs", ("output", "verdict", "max abs", "max rel", "tolerance", "used", "note"), rows)]
+    columns = ("output", "verdict", "error", "tolerance", "used", "max rel", "note")
+    tables = [Table("outputs, each at the element that used most of its tolerance", columns, rows)]
     if found is not None:
         facts: list[tuple[str, object]] = [
             ("node", found.node),

@@ -25,7 +25,10 @@ def best(contenders: Sequence[Contender], example: Arrays) -> Contender | None:
     if len(remaining) < 2:
         return remaining[0] if remaining else None
     turns = {str(place): timed(_call(contender, example)) for place, contender in enumerate(remaining)}
-    times = measure(turns, seconds=SECONDS, rounds_at_least=4, extension=1).rounds
+    found = measure(turns, seconds=SECONDS, enough=1.0)
+    if not found.comparable:  # a call takes too long to be repeated
+        return min(remaining, key=_nodes)
+    times = found.rounds
     fastest = min(times.values(), key=lambda rounds: float(centre(rounds)))
     close = [
         c for c, rounds in zip(remaining, times.values(), strict=True) if speedup(rounds, fastest).verdict != "faster"

@@ -19,7 +19,7 @@ from sardonyx.run.session import Session
 
 INPUT = "image=float32[batch,1,8,8]"
 # The whole tour is to take less than three minutes on two cores, with the installation behind it.
-SETTINGS: dict[str, dict[str, Any]] = {"optimize": {"seconds": 6}, "quantize": {"time": 30}, "bench": {"seconds": 1}}
+SETTINGS: dict[str, dict[str, Any]] = {"optimize": {"seconds": 15}, "quantize": {"time": 30}, "bench": {"seconds": 2}}
 NEXT = """\
 Open the report: {bundle}/report.html
 Serve it:        sardonyx serve {bundle}

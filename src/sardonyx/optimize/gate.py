@@ -88,7 +88,7 @@ class Gate:
         if judgement.verdict != "mismatch":
             return judgement, ""
         worst = max(judgement.outputs, key=lambda output: output.used)
-        error = worst.note or f"off by {worst.max_abs:.3g}, where {worst.tolerance:.3g} is rounding"
+        error = worst.note or f"off by {worst.error:.3g}, where {worst.tolerance:.3g} is rounding"
         return judgement, f"{worst.name} on '{where}': {error}"
 
     def _judged(self, actual: Sequence[Sequence[Any]]) -> tuple[Judgement, str]:

@@ -9,12 +9,18 @@ from typing import Any
 
 from sardonyx.bench.ratio import Ratio
 from sardonyx.compare.optimizer import Doubt
+from sardonyx.deadline import OUT_OF_TIME
+from sardonyx.measuring import busy, out_of_time
 from sardonyx.model import Model
 from sardonyx.optimize.entry import INPUT, Entry
 from sardonyx.optimize.passes._rewrite import Note
 from sardonyx.optimize.tuning import Tuned
 from sardonyx.report import Finding, Report, Table, human_bytes
 from sardonyx.run.session import LEVEL_KEY
+
+NOTHING = (
+    "nothing was tried: to start, and to let the model answer what candidates are compared on, took half of the time"
+)
 
 
 def tell(
@@ -28,7 +34,14 @@ def tell(
     explain: bool,
     level: str,
     doubt: Doubt | None,
+    answered: bool,
+    seconds: tuple[float, float],
+    others: float | None,
 ) -> Report:
+    """The report. `answered` says whether the input itself answered in time, `others` how busy the machine was.
+
+    `seconds` are those that were asked for and those that it took.
+    """
     notes = _notes(entries)
     settings = {} if tuned is None else tuned.settings.tuned
     better = winner.name != INPUT or bool(settings)
@@ -37,6 +50,7 @@ def tell(
         "nodes_before": before.nodes, "nodes_after": winner.nodes,
         "bytes_before": before.bytes, "bytes_after": winner.bytes,
         "speedup": gain.to_dict(), "candidates": [entry.to_dict() for entry in entries],
+        "seconds": {"asked": seconds[0], "taken": seconds[1]}, "others": others,
     }  # fmt: skip
     if tuned is not None:
         fields |= {
@@ -50,8 +64,9 @@ def tell(
         fields["passes"] = [note.to_dict() for note in notes]
     tables = [_candidates(entries), *([_tuning(tuned)] if tuned else []), *(_explained(notes) if explain else [])]
     return Report(
-        "optimize", "optimized" if better else "unchanged", True, fields, _findings(doubt, winner), tuple(tables),
-        summary=_summary(output, winner, before, gain, tuned), artifacts={"model": Model.load(output)},
+        "optimize", "optimized" if better else "unchanged", True, fields,
+        (*_findings(doubt, winner), *out_of_time(_late(entries, tuned, answered), "give more --seconds"), *busy(others)),
+        tuple(tables), summary=_summary(output, winner, entries, before, gain, tuned), artifacts={"model": Model.load(output)},
     )  # fmt: skip
 
 
@@ -65,6 +80,16 @@ def _findings(doubt: Doubt | None, winner: Entry) -> tuple[Finding, ...]:
     elif doubt.level != "all":
         hint = f"the output says so in its metadata ('{LEVEL_KEY}'), which sardonyx honours; elsewhere {hint}"
     return (doubt.finding(hint),)
+
+
+def _late(entries: Sequence[Entry], tuned: Tuned | None, answered: bool) -> list[str]:
+    """What was not tried, in words."""
+    names = [entry.name for entry in entries if entry.verdict == "not-tried"]
+    settings = [trial.label for trial in tuned.trials if trial.reason == OUT_OF_TIME] if tuned else []
+    late = [
+        f"{', '.join(words)} {'was' if len(words) == 1 else 'were'} not tried" for words in (names, settings) if words
+    ]
+    return late if answered else [NOTHING]
 
 
 def _notes(entries: Sequence[Entry]) -> list[Note]:
@@ -119,8 +144,13 @@ def _explained(notes: Sequence[Note]) -> list[Table]:
     return tables
 
 
-def _summary(output: Path, winner: Entry, before: Entry, gain: Ratio, tuned: Tuned | None) -> str:
-    if winner.name == INPUT:
+def _summary(
+    output: Path, winner: Entry, entries: Sequence[Entry], before: Entry, gain: Ratio, tuned: Tuned | None
+) -> str:
+    tried = [entry for entry in entries if entry.name != INPUT and entry.verdict != "not-tried"]
+    if winner.name == INPUT and not tried and len(entries) > 1:
+        parts = [f"{output}: the input as it is, for want of time"]
+    elif winner.name == INPUT:
         parts = [f"{output}: no candidate is better than the input"]
     else:
         speed = {"faster": f"{gain} times faster", "slower": "slower", "no-difference": "no difference in speed shown"}

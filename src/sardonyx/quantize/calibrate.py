@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from sardonyx import progress
+from sardonyx import deadline, progress
+from sardonyx.deadline import Deadline
 from sardonyx.errors import BadData
 from sardonyx.model import Model
 from sardonyx.quantize.histogram import Histogram
@@ -18,8 +20,33 @@ from sardonyx.signature import Array
 
 # Bytes of watched tensors that one run may give at a time. onnxruntime holds them twice.
 AT_ONCE = 192 << 20
+# Examples that are walked however long it takes.
+ENOUGH = 8
 
 Histograms = dict[str, Histogram]
+
+
+@dataclass
+class Walk:
+    """Batches, as many of them as there is time for. `examples` are those that every walk has seen."""
+
+    batches: Iterable[Batch]
+    limit: Deadline | None = None
+    examples: int = 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self.batches)
+
+    def once(self, share: float) -> Iterator[Batch]:
+        """The batches, until this share of the time that is left has passed."""
+        end, seen = None if self.limit is None else self.limit.share(share), 0
+        for batch in self.batches:
+            deadline.check()
+            yield batch
+            seen += batch.examples
+            if end is not None and end.passed and seen >= ENOUGH:
+                break
+        self.examples = min(seen, self.examples or seen)
 
 
 def histograms(
@@ -38,18 +65,21 @@ def observed(
 ) -> Iterator[tuple[str, Array]]:
     """Every value of the named tensors. `batches` is walked once per group of tensors that fit into `at_once` bytes.
 
-    Batches may differ in shape.
+    Batches may differ in shape. Those of a `Walk` that has a limit end early: each group gets its share of the time.
     """
+    walk = batches if isinstance(batches, Walk) else Walk(batches)
     groups = _groups(model, names, batches, settings, at_once)
     for index, group in enumerate(groups):
         inside = [name for name in group if name in model.signature.input_names]
         between = [name for name in group if name not in inside]
         session = Session(exposing(model, between), settings) if between else None
         with progress.task(f"calibrate {index + 1} of {len(groups)}") as advance:
-            for batch in batches:
+            for batch in walk.once(1 / (len(groups) - index)):
                 values = {name: batch.inputs[name] for name in inside}
                 values |= session.run_fitted(batch.inputs) if session is not None else {}
-                yield from values.items()
+                for item in values.items():
+                    deadline.check()  # what is done with a tensor may take long too
+                    yield item
                 advance()
 
 

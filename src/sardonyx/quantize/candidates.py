@@ -54,6 +54,8 @@ class Candidate:
             "verdict": self.verdict,
             "reason": self.ruling.reason if self.ruling is not None else self.reason,
             "metric": None if score is None else score.after,
+            "before": None if score is None else score.before,
+            "data": None if score is None else "search" if self.ruling is None else "held-out",
             "loss": None if score is None else score.loss,
             "speedup": None if ratio is None else ratio.to_dict(),
             "size": self.size,

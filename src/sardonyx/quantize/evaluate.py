@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from sardonyx import deadline
 from sardonyx.model import Model
 from sardonyx.quantize.metric import Budget, Metric, Rows, spread, worst
 from sardonyx.run.session import Session
@@ -47,8 +48,12 @@ class Reference:
 
     @classmethod
     def of(cls, session: Session, batches: Iterable[Batch]) -> Reference:
-        kept = tuple(batches)
-        return cls(kept, tuple(session.run_fitted(batch.inputs) for batch in kept))
+        kept, outputs = list[Batch](), list[Arrays]()
+        for batch in batches:
+            deadline.check()
+            kept.append(batch)
+            outputs.append(session.run_fitted(batch.inputs))
+        return cls(tuple(kept), tuple(outputs))
 
     def take(self, examples: int) -> Reference:
         """The first batches, as many as hold so many examples, or all."""

@@ -22,8 +22,9 @@ from itertools import islice
 import numpy as np
 import onnx_ir as ir
 
+from sardonyx.deadline import Deadline
 from sardonyx.model import Model
-from sardonyx.quantize.calibrate import observed
+from sardonyx.quantize.calibrate import Walk, observed
 from sardonyx.quantize.moments import groups
 from sardonyx.quantize.prepare import copied, initializer, weights_of
 from sardonyx.quantize.streams import Stream, may_be_moved, readers, streams, weighed, written_by
@@ -37,13 +38,16 @@ BATCHES, LEAST = 16, 1 / 32
 POWER, LEAST_CLIPPED = 0.75, 1 / 16
 
 
-def evened(model: Model, batches: Iterable[Batch], settings: Settings) -> Model:
-    """An equal model whose streams have channels of equal size; the same model where there are none."""
+def evened(model: Model, batches: Iterable[Batch], settings: Settings, *, limit: Deadline | None = None) -> Model:
+    """An equal model whose streams have channels of equal size; the same model where there are none.
+
+    Sizes are taken from the first batches, as many as there is time for before the limit.
+    """
     names = [value.name or "" for stream in streams(model) for value in weighed(stream)]
     if not names:
         return model
     seen: dict[str, list[Array]] = {name: [] for name in names}
-    for name, value in observed(model, names, list(islice(batches, BATCHES)), settings):
+    for name, value in observed(model, names, Walk(list(islice(batches, BATCHES)), limit), settings):
         others = tuple(index for index in range(value.ndim) if index != 1)
         seen[name].append(np.stack([value.min(axis=others), value.max(axis=others)]))
     own = copied(model)

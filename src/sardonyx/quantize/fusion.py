@@ -8,10 +8,10 @@ from collections.abc import Callable, Container
 from pathlib import Path
 
 import onnx
-import onnxruntime as ort
 
 from sardonyx.model import Model
 from sardonyx.quantize.qdq import after_clamp
+from sardonyx.run.bounded import load
 from sardonyx.run.session import Settings, options
 
 _MARKS = re.compile(r"(_nchwc|_in_float|_token_\d+)+$")
@@ -24,7 +24,7 @@ def optimized(model: Model, settings: Settings | None = None) -> onnx.ModelProto
         path = Path(scratch) / "optimized.onnx"
         chosen = options(settings or Settings())
         chosen.optimized_model_filepath = str(path)
-        ort.InferenceSession(model.to_proto().SerializeToString(), chosen, providers=["CPUExecutionProvider"])
+        load(model.to_proto().SerializeToString(), chosen)
         return onnx.load(path)
 
 

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import callables
+from sardonyx import callables, deadline
 from sardonyx.decision import decided
 from sardonyx.errors import BadData, SourceFailed, UsageError
 from sardonyx.signature import Array
 
 # Of so many in n examples none is seen, one time in twenty: the rule of three.
 UNSEEN = 3
+# How often an interval is drawn at least, and the share of the time left after which it is not drawn again.
+DRAWS_AT_LEAST, DRAWING = 40, 0.05
 # Statistics of one example are a row; `total` makes one number of many rows.
 Rows = Array
 
@@ -192,10 +194,15 @@ def spread(
     """The 95 % interval of the loss, as the budget counts it: a bootstrap that draws the same examples for both models.
 
     Where nothing was lost on n examples, one in n / 3 may still be: drawing from equal examples would say that none can.
+    A metric that takes long is drawn less often, as a share of the time that is left allows.
     """
-    random = np.random.default_rng(seed)
-    losses = []
-    for _ in range(draws):
+    random, limit = np.random.default_rng(seed), deadline.current()
+    end = None if limit is None else limit.share(DRAWING)
+    losses = list[float]()
+    for draw in range(draws):
+        deadline.check()
+        if end is not None and end.passed and draw >= DRAWS_AT_LEAST:
+            break
         picked = random.integers(0, len(before), len(before))
         first, second = metric.total(before[picked]), metric.total(after[picked])
         losses.append(budget.share(metric.loss(first, second), first))

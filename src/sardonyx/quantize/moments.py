@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from sardonyx.deadline import Deadline
 from sardonyx.model import Model
-from sardonyx.quantize.calibrate import observed
+from sardonyx.quantize.calibrate import Walk, observed
 from sardonyx.quantize.prepare import float_nodes, weights_of
 from sardonyx.quantize.qdq import weight_axis
 from sardonyx.run.session import Settings
@@ -77,8 +78,13 @@ def groups(node: ir.Node) -> int:
     return _attribute(node, "group", 1)
 
 
-def moments(model: Model, batches: Iterable[Batch], settings: Settings) -> dict[str, Moments]:
-    """The moments of what the nodes multiply, by the name of the node. Rows are drawn by chance, always the same."""
+def moments(
+    model: Model, batches: Iterable[Batch], settings: Settings, *, limit: Deadline | None = None
+) -> dict[str, Moments]:
+    """The moments of what the nodes multiply, by the name of the node. Rows are drawn by chance, always the same.
+
+    Of fewer examples where there is no time for more before the limit.
+    """
     chosen = _chosen(model)
     found = {
         node.name or "": Moments.empty(groups(node), summed_rows(node, weights_of(node)).shape[1]) for node in chosen
@@ -87,7 +93,7 @@ def moments(model: Model, batches: Iterable[Batch], settings: Settings) -> dict[
     for node in chosen:
         readers.setdefault(_read(node), []).append(node)
     random = np.random.default_rng(0)
-    for name, value in observed(model, list(readers), list(_few(batches)), settings) if readers else ():
+    for name, value in observed(model, list(readers), Walk(list(_few(batches)), limit), settings) if readers else ():
         for node in readers[name]:
             found[node.name or ""].add(_rows(node, value, random))
     return {name: one for name, one in found.items() if one.count and np.isfinite(one.second).all()}

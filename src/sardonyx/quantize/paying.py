@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,9 +11,11 @@ from typing import Any
 
 import onnxruntime as ort
 
+from sardonyx.deadline import Deadline
 from sardonyx.model import Model
 from sardonyx.quantize.fusion import owners
 from sardonyx.quantize.subject import Variant
+from sardonyx.run.bounded import compute, load
 from sardonyx.run.session import Settings, options
 from sardonyx.signature import Arrays
 
@@ -24,27 +24,27 @@ RUNS, RUNS_AT_LEAST = 30, 4
 MARGIN = 1.15
 
 
-def losers(model: Model, variant: Variant, feed: Arrays, settings: Settings, *, end: float) -> frozenset[str]:
-    """The products of the plan that take longer on integers than in float. At `end` a few runs must do."""
+def losers(model: Model, variant: Variant, feed: Arrays, settings: Settings, *, limit: Deadline) -> frozenset[str]:
+    """The products of the plan that take longer on integers than in float. At the limit a few runs must do."""
     assert variant.plan is not None
-    before, after = node_times([model, variant.model], feed, settings, end=end)
+    before, after = node_times([model, variant.model], feed, settings, limit=limit)
     return frozenset(
         name for name in variant.plan.nodes if name in before and name in after and after[name] > MARGIN * before[name]
     )
 
 
 def node_times(
-    models: Sequence[Model], feed: Arrays, settings: Settings, *, end: float = math.inf
+    models: Sequence[Model], feed: Arrays, settings: Settings, *, limit: Deadline | None = None
 ) -> list[dict[str, float]]:
     """Seconds of each node by its name, for each model, the fastest of a few runs. They run in turn: a machine that is slow
     for a second must not be slow for one of them."""
     with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
         sessions = [_profiled(model, Path(scratch) / str(index), settings) for index, model in enumerate(models)]
         for index in range(RUNS):
-            if index >= RUNS_AT_LEAST and time.monotonic() > end:
+            if index >= RUNS_AT_LEAST and limit is not None and limit.passed:
                 break
             for session in sessions:
-                session.run(None, feed)
+                compute(session, None, feed)
         profiles = [json.loads(Path(session.end_profiling()).read_text()) for session in sessions]
     return [_owned(model, events) for model, events in zip(models, profiles, strict=True)]
 
@@ -53,7 +53,7 @@ def _profiled(model: Model, prefix: Path, settings: Settings) -> ort.InferenceSe
     chosen = options(settings)
     chosen.enable_profiling = True
     chosen.profile_file_prefix = str(prefix)
-    return ort.InferenceSession(model.to_proto().SerializeToString(), chosen, providers=["CPUExecutionProvider"])
+    return load(model.to_proto().SerializeToString(), chosen)
 
 
 def _owned(model: Model, events: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -44,7 +44,10 @@ def pareto(candidates: list[Candidate], winner: Candidate | None, budget: Budget
     axes.set_ylabel("loss of the metric, % (down is better)")
     ending = "the circle is what was written" if winner else "float was kept"
     axes.set_title(f"Everything that was tried; {ending}")
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, frameon=False, title=_KEY, title_fontsize=7)
+    if points:
+        axes.legend(
+            loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, frameon=False, title=_KEY, title_fontsize=7
+        )
     with replacing(path) as temporary:
         figure.savefig(temporary, format=Path(path).suffix.lstrip(".") or "png", dpi=130)
 

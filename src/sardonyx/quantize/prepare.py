@@ -15,6 +15,7 @@ from onnx_ir.passes import common as passes
 
 from sardonyx.errors import InputError
 from sardonyx.model import Model
+from sardonyx.run.bounded import load
 from sardonyx.run.session import BYTES_AT_MOST, Settings, options
 from sardonyx.signature import Array
 
@@ -113,7 +114,7 @@ def _upgraded(proto: onnx.ModelProto) -> onnx.ModelProto:
         return proto
     try:
         upgraded = onnx.version_converter.convert_version(proto, PER_CHANNEL_OPSET)
-        ort.InferenceSession(upgraded.SerializeToString(), options(Settings(optimize=False)))
+        load(upgraded.SerializeToString(), options(Settings(optimize=False)))
     except Exception as error:  # noqa: BLE001  the converter raises whatever it likes
         log.info("the model stays at opset %s: %s", version, error)
         return proto
@@ -127,7 +128,7 @@ def _folded(proto: onnx.ModelProto) -> onnx.ModelProto:
         chosen = options(Settings())
         chosen.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
         chosen.optimized_model_filepath = str(path)
-        ort.InferenceSession(proto.SerializeToString(), chosen, providers=["CPUExecutionProvider"])
+        load(proto.SerializeToString(), chosen)
         folded = onnx.load(path)
     used = {node.domain for node in folded.graph.node} | {""}
     kept = [item for item in folded.opset_import if item.domain in used or folded.functions]

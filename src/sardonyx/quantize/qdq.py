@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
+from sardonyx import deadline
 from sardonyx.model import Model
 from sardonyx.quantize.prepare import constant, copied, initializer, is_weighted
 from sardonyx.quantize.steps import Plan, Step, activation_step, rounded, weight_step
@@ -89,6 +90,7 @@ class _Writer:
 
     def write(self) -> None:
         for node in list(self.graph):
+            deadline.check()
             if node.name not in self.plan.nodes or not self._ready(node):
                 self._shield(node)
                 continue

@@ -9,8 +9,10 @@ from typing import Any
 
 import onnx_ir as ir
 
+from sardonyx.deadline import OUT_OF_TIME, Deadline
 from sardonyx.files import copy
 from sardonyx.history import step
+from sardonyx.measuring import busy, out_of_time
 from sardonyx.model import Model
 from sardonyx.quantize.candidates import Candidate
 from sardonyx.quantize.evaluate import Judge, Score
@@ -31,7 +33,7 @@ CODES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything that the report is made of."""
+    """Everything that the report is made of. `available` are the held-out examples that there are, used or not."""
 
     model: Model
     output: Path
@@ -39,8 +41,9 @@ class Outcome:
     search: Search
     winner: Candidate | None
     data: Data
+    available: int
     guard: Guard
-    seconds: float
+    limit: Deadline
 
 
 def write(outcome: Outcome) -> None:
@@ -89,10 +92,14 @@ def report_of(outcome: Outcome) -> Report:
         "reverted": reverted,
         "candidates": [item.to_dict() for item in search.candidates],
         "examples": {
-            "calibration": outcome.data.examples - outcome.data.held_out_examples,
+            "calibration": _calibrating(outcome),
+            "calibrated": search.subject.calibrated,
             "held_out": outcome.data.held_out_examples,
+            "available": outcome.available,
         },
-        "seconds": outcome.seconds,
+        "seconds": outcome.limit.taken,
+        "time": outcome.limit.seconds,
+        "others": search.watch.share,
     }
     return Report(
         "quantize",
@@ -127,6 +134,33 @@ def report_without_nodes(model: Model, output: Path, budget: Budget) -> Report:
     )
 
 
+def report_too_short(output: Path, budget: Budget, limit: Deadline, why: str) -> Report:
+    """The report where the time was over before anything could be tried."""
+    reason = f"{limit.seconds:g} s are too few to try anything: {why}"
+    return Report(
+        "quantize",
+        "kept-float",
+        True,
+        fields={
+            "path": str(output),
+            "scheme": None,
+            "metric": {"name": None, "before": None, "after": None, "budget": str(budget)},
+            "speedup": {"ratio": 1.0, "low": 1.0, "high": 1.0},
+            "reverted": [],
+            "candidates": [],
+            "reason": reason,
+            "seconds": limit.taken,
+            "time": limit.seconds,
+        },
+        findings=tuple(out_of_time([reason], "give more --time")),
+        summary=f"{output}  the float model as it was: {reason}",
+    )
+
+
+def _calibrating(outcome: Outcome) -> int:
+    return sum(outcome.data.sizes[index] for index in outcome.data.calibration.chosen)
+
+
 def _score(outcome: Outcome) -> Score | None:
     heard = [item.ruling for item in outcome.search.candidates if item.ruling is not None]
     if outcome.winner is not None and outcome.winner.ruling is not None:
@@ -136,9 +170,8 @@ def _score(outcome: Outcome) -> Score | None:
 
 def _metric(outcome: Outcome, score: Score | None) -> dict[str, Any]:
     judge = outcome.judge
-    before = (
-        score.before if score is not None else judge.score(outcome.guard.float_session, outcome.guard.held_out).before
-    )
+    held_out = outcome.guard.held_out
+    before = score.before if score is not None else judge.score_of(held_out.outputs, held_out).before
     passed = outcome.winner is not None and score is not None
     return {
         "name": judge.metric.name,
@@ -176,7 +209,8 @@ def _why_nothing(candidates: list[Candidate]) -> str:
     tried = [item for item in candidates if item.best_ratio is not None]
     best = max(tried, key=lambda item: item.best_ratio.ratio if item.best_ratio else 0.0, default=None)
     if best is None:
-        return "nothing could be tried"
+        late = any(item.reason.startswith(OUT_OF_TIME) for item in candidates)
+        return OUT_OF_TIME if late else "nothing could be tried"
     return str(best.to_dict()["reason"]) or "not heard: five others came first"
 
 
@@ -199,7 +233,25 @@ def _findings(outcome: Outcome, score: Score | None) -> list[Finding]:
                 f"give more data than {outcome.data.examples} examples to be sure",
             )
         )  # fmt: skip
-    return found
+    late, partly = _late(outcome)
+    found += out_of_time([*late, *partly], "give more --time", severity="warning" if late else "info")
+    return [*found, *busy(outcome.search.watch.share)]
+
+
+def _late(outcome: Outcome) -> tuple[list[str], list[str]]:
+    """What was not tried for want of time, and what only in part, in words."""
+    search, data = outcome.search, outcome.data
+    names = [item.name for item in search.candidates if item.reason.startswith(OUT_OF_TIME)]
+    late = [f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not tried to the end"] if names else []
+    seen, calibrating = search.subject.calibrated, _calibrating(outcome)
+    partly = []
+    if 0 < seen < calibrating:
+        partly.append(f"ranges are of {seen} of {calibrating} examples")
+    if data.held_out_examples < outcome.available:
+        partly.append(f"the guard judged by {data.held_out_examples} of {outcome.available} held-out examples")
+    if data.cut:
+        partly.append(f"only the first {data.examples} examples of the data were looked at")
+    return late, partly
 
 
 def _table(outcome: Outcome) -> Table:

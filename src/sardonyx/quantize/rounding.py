@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from sardonyx import deadline
+from sardonyx.deadline import Deadline
 from sardonyx.quantize.moments import Moments, groups, summed_rows, unsummed_rows
 from sardonyx.quantize.steps import PAIR, Step, rounded, spread_over
 from sardonyx.signature import Array
@@ -25,9 +27,13 @@ BLOCK = 64
 
 @dataclass
 class Rounding:
-    """How the weights of a model are rounded. Without moments of a node: each weight to its nearest integer."""
+    """How the weights of a model are rounded. Without moments of a node: each weight to its nearest integer.
+
+    So are those that are asked for after the limit: to round them together takes longer.
+    """
 
     moments: Mapping[str, Moments]
+    limit: Deadline | None = None
     kept: dict[tuple[str, bytes, tuple[int, ...] | None], Array] = field(default_factory=dict)
 
     def weights(self, node: ir.Node, weight: Array, step: Step, *, biased: bool) -> Array:
@@ -36,6 +42,8 @@ class Rounding:
         if found is None:
             return rounded(weight, step)
         key = (node.name or "", step.scale.tobytes(), step.order)
+        if key not in self.kept and self.limit is not None and self.limit.passed:
+            return rounded(weight, step)
         if key not in self.kept:
             self.kept[key] = self._steps(node, weight, step, found, biased)
         return (self.kept[key] + spread_over(step.zero, weight.ndim, step.axis)).astype(step.zero.dtype)
@@ -93,6 +101,7 @@ def _compensated(wanted: Array, second: Array, span: int, *, paired: bool) -> Ar
     spread = np.linalg.cholesky(np.linalg.inv(damped)).transpose(0, 2, 1)
     left, steps = wanted.copy(), np.zeros_like(wanted)
     for start in range(0, size, BLOCK):
+        deadline.check()
         end = min(start + BLOCK, size)
         errors = np.zeros((*wanted.shape[:2], end - start))
         for column in range(start, end):

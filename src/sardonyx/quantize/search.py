@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sardonyx import progress, registry
-from sardonyx.bench.interleave import Turn, measure, speedup, timed
+from sardonyx.bench.interleave import Turn, least_seconds, measure, speedup, timed
+from sardonyx.deadline import OUT_OF_TIME, Deadline, OutOfTime
 from sardonyx.errors import RuntimeRefused
+from sardonyx.measuring import Watch
 from sardonyx.quantize import sensitivity
 from sardonyx.quantize.candidates import Candidate
 from sardonyx.quantize.evaluate import Judge, Reference
@@ -21,8 +22,12 @@ from sardonyx.run.session import Session
 from sardonyx.signature import Arrays
 
 SCHEMES = "sardonyx.quantize.schemes"
-# When, as a share of the time: building schemes ends, refining ends. Timing takes a share each time, and so does a hearing.
-BUILT, REFINED, TIMING, HEARING, SPARING = 0.4, 0.75, 0.12, 0.1, 0.15
+# When, as a share of the time after calibration: schemes are built, timed, the best are refined, timed again, all are heard.
+BUILT, TIMED, REFINED, TIMED_AGAIN, HEARD_ALL = 0.45, 0.55, 0.72, 0.78, 0.96
+# Of the time, so much is worth timing all candidates in, and one before the guard. Of what is left a hearing takes this at most.
+TIMING, HEARING, PART = 0.12, 0.12, 0.6
+# Of what is left when it begins, calibration may take this, whatever it does not do.
+CALIBRATED = 0.4
 # How many variants are refined, and how many candidates the guard hears at most.
 CHOSEN, HEARD = 2, 5
 # Screening is noisy: what looks this much slower than float is not looked at again.
@@ -37,56 +42,77 @@ FASTER = 1.03
 SURE = 1.1
 # Examples on which calibrators are told apart by how far their outputs are from float's, and the one that takes longest.
 CLOSELY, SLOWEST = 32, "entropy"
-OUT_OF_TIME = "no time left to try it; give more --time"
 
 
 @dataclass
 class Search:
-    """One search over one model. `candidates` holds everything that was tried, `reverted` why nodes stay in float."""
+    """One search over one model. `candidates` holds everything that was tried, `reverted` why nodes stay in float.
+
+    `limit` is that of the whole verb, and timing takes shares of the seconds `measuring`. `watch` sees how busy the machine
+    is meanwhile.
+    """
 
     subject: Subject
     judge: Judge
     screening: Reference
     float_session: Session
     feed: Arrays
-    seconds: float
+    limit: Deadline
+    measuring: float
     auto_calibrator: bool = True
     seed: int = 0
     candidates: list[Candidate] = field(default_factory=list)
     reverted: dict[str, dict[str, str]] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
+    watch: Watch = field(default_factory=Watch)
+
+    def __post_init__(self) -> None:
+        self._rest = self.limit.share(1.0)
 
     def run(self, schemes: Sequence[str], guard: Guard) -> Candidate | None:
         """The fastest candidate that passes the guard, or None."""
-        if any(name.startswith("static") for name in schemes):
-            self.subject.histograms, self.subject.rounding  # noqa: B018  calibration takes what it takes; the clock starts after it
-        self.started = time.monotonic()
+        calibrated = self._calibrate() if any(map(_is_static, schemes)) else True
+        self._rest = self.limit.share(1.0)
         with progress.task("schemes", total=len(schemes)) as advance:
             for name in sorted(schemes, key=_rank):
                 advance(1, f"scheme {name}")
-                self.candidates += self._screened(name)
-        self._time(self._loaded())
+                if not calibrated and _is_static(name):
+                    self.candidates.append(Candidate(name, name, reason=f"{OUT_OF_TIME} for calibration"))
+                else:
+                    self._screen(name)
+        self._time(self._loaded(), self._rest.at(TIMED))
         self._refine()
         return self._hear(guard)
 
-    def _past(self, share: float) -> bool:
-        return time.monotonic() - self.started > share * self.seconds
+    def _calibrate(self) -> bool:
+        """Takes the histograms that static schemes need, and says whether there was time for it."""
+        try:
+            with self.limit.share(CALIBRATED).enforced():
+                self.subject.histograms  # noqa: B018  they are kept
+        except OutOfTime:
+            return False
+        self.subject.rounding  # noqa: B018  and so is this, which takes no longer than it may
+        return True
 
     def _loaded(self) -> list[Candidate]:
         return [item for item in self.candidates if item.variant is not None]
 
-    def _screened(self, scheme: str) -> list[Candidate]:
+    def _screen(self, scheme: str) -> None:
+        """Adds the variants of the scheme, as many as can be tried in time, or the reason why there are none."""
         module = registry.load(SCHEMES, scheme)
         refusal = getattr(module, "refusal", lambda _: None)(self.subject)
-        if self.candidates and self._past(BUILT):
-            refusal = refusal or OUT_OF_TIME
-        if refusal:
-            return [Candidate(scheme, scheme, reason=refusal)]
-        try:
-            found = [self._tried(variant) for variant in module.variants(self.subject)]
-        except RuntimeRefused as error:
-            return [Candidate(scheme, scheme, reason=error.message)]
-        return found or [Candidate(scheme, scheme, reason="nothing that this scheme quantises")]
+        before, reason = len(self.candidates), refusal or ""
+        if not refusal:
+            try:
+                with self._rest.at(BUILT).enforced():
+                    for variant in module.variants(self.subject):
+                        self.candidates.append(self._tried(variant))
+            except RuntimeRefused as error:
+                reason = error.message
+            except OutOfTime:
+                reason = OUT_OF_TIME
+        if reason or len(self.candidates) == before:
+            name = scheme if len(self.candidates) == before else f"{scheme}, the rest"
+            self.candidates.append(Candidate(name, scheme, reason=reason or "nothing that this scheme quantises"))
 
     def _tried(self, variant: Variant) -> Candidate:
         """The variant with its metric on the data of the search, or the reason why it does not run."""
@@ -105,32 +131,41 @@ class Search:
             candidate.reason = ACCURACY
         return candidate
 
-    def _time(self, items: Sequence[Candidate]) -> None:
-        """Times the candidates beside float, all in turn."""
-        open_ones = {str(index): item for index, item in enumerate(items) if item.session is not None}
-        if not open_ones:
-            return
+    def _time(self, items: Sequence[Candidate], limit: Deadline) -> None:
+        """Times the candidates beside float, all in turn: as many as can be compared before the limit, the promising first."""
+        chosen = self._as_many_as_fit([item for item in items if item.session is not None], limit)
         turns = {"float": self._turn(self.float_session)}
-        turns |= {name: self._turn(item.session) for name, item in open_ones.items() if item.session is not None}
-        taken = measure(turns, seconds=TIMING * self.seconds, rounds_at_least=8, seed=self.seed, extension=1.0).rounds
-        for name, item in open_ones.items():
-            item.session = None
-            item.ratio = speedup(taken["float"], taken[name])
+        turns |= {str(place): self._turn(item.session) for place, item in enumerate(chosen) if item.session is not None}
+        with self.watch:
+            seconds = TIMING * self.measuring
+            taken = measure(turns, seconds=seconds, seed=self.seed, limit=limit) if chosen else None
+        places = {id(item): str(place) for place, item in enumerate(chosen)}
+        for item in items:
+            place, item.session = places.get(id(item)), None
+            if taken is None or not taken.comparable or place is None:
+                item.reason = item.reason or f"{OUT_OF_TIME} before it was timed"
+                continue
+            item.ratio = speedup(taken.rounds["float"], taken.rounds[place])
             if item.ratio.ratio < HOPELESS and not item.reason and item.variant is not None:
-                item.reason = why_slow(item.variant, self.subject.vnni)
+                item.reason = why_slow(item.variant, self.subject.vnni, limit)
+
+    def _as_many_as_fit(self, items: Sequence[Candidate], limit: Deadline) -> list[Candidate]:
+        """Those that may keep the metric first, by the time of a call of float."""
+        turn = self._turn(self.float_session)
+        once = float(turn(2).min()) if items else 0.0
+        most = int(limit.left / max(least_seconds(once), 1e-9)) - 1
+        return sorted(items, key=lambda item: bool(item.reason))[: max(0, most)]
 
     def _turn(self, session: Session) -> Turn:
         return timed(lambda: session.run_fitted(self.feed))
 
     def _refine(self) -> None:
         """Better versions of the most promising static variants: another calibrator, only nodes that pay, fewer nodes."""
-        chosen = self._promising()
+        chosen, limit = self._promising(), self._rest.at(REFINED)
         fresh: list[Candidate] = []
         for index, item in enumerate(chosen):
-            now = time.monotonic()
-            left = max(REFINED * self.seconds - (now - self.started), 0.1 * self.seconds)
-            fresh += self._better(item, now + left / (len(chosen) - index))[1:]
-        self._time(fresh)
+            self._improve(item, limit.share(1 / (len(chosen) - index)), fresh)
+        self._time(fresh, self._rest.at(TIMED_AGAIN))
         self.candidates += fresh
 
     def _promising(self) -> list[Candidate]:
@@ -142,31 +177,33 @@ class Search:
         ]
         return sorted(hopeful or fast, key=_speed, reverse=True)[:CHOSEN]
 
-    def _better(self, item: Candidate, end: float) -> list[Candidate]:
-        """The candidate and better versions of it."""
-        found = [item]
+    def _improve(self, item: Candidate, limit: Deadline, fresh: list[Candidate]) -> None:
+        """Adds better versions of the candidate, as far as there is time for them. Each step begins with the last that runs."""
+        steps: list[Callable[[Candidate, Deadline], list[Candidate]]] = [self._only_paying, self._spared]
         if self.auto_calibrator:
-            now = time.monotonic()
-            found += self._other_calibrator(item, now + (end - now) / 2)
-        if time.monotonic() < end:
-            found += self._only_paying(_last(found), end)
-        best = _last(found)
-        if self._is_close_to_the_budget(best):
-            # The step that saves most gets its share even where everything before it took too long.
-            found += self._spared(best, max(end, time.monotonic() + SPARING * self.seconds))
-        return found
+            steps.insert(0, self._other_calibrator)
+        best = item
+        for index, step in enumerate(steps):
+            try:
+                with limit.enforced():
+                    # The last step saves most and gets all that is left.
+                    found = step(best, limit.share(1.0 if index == len(steps) - 1 else 0.4))
+            except OutOfTime:
+                return
+            fresh += found
+            best = _last([best, *found])
 
     def _is_close_to_the_budget(self, item: Candidate) -> bool:
         """Or beyond it: other data may say otherwise than the data of the search."""
         return item.score is not None and item.score.loss > sensitivity.TARGET * self.judge.budget.amount
 
-    def _other_calibrator(self, item: Candidate, end: float) -> list[Candidate]:
+    def _other_calibrator(self, item: Candidate, limit: Deadline) -> list[Candidate]:
         """The same plan with the calibrator that comes closest to float: the metric of a few examples hardly tells."""
         assert item.variant is not None
         assert item.variant.plan is not None
         variants = [item.variant]
         for name in sorted(registry.names(CALIBRATORS), key=lambda name: (name == SLOWEST, name)):
-            if name != item.variant.calibrator and time.monotonic() < end:
+            if name != item.variant.calibrator and not limit.passed:
                 model = _own(item.variant).built(item.variant.plan, name)
                 variants.append(replace(item.variant, name=f"{item.name}, {name}", model=model, calibrator=name))
         best = min(variants, key=self._distance)
@@ -175,25 +212,27 @@ class Search:
     def _distance(self, variant: Variant) -> float:
         return sensitivity.distance(variant.model, self.screening.take(CLOSELY), self.subject.settings)
 
-    def _only_paying(self, item: Candidate, end: float) -> list[Candidate]:
+    def _only_paying(self, item: Candidate, limit: Deadline) -> list[Candidate]:
         """The plan without nodes that are not fused or are slower than in float."""
         variant = item.variant
         assert variant is not None
         assert variant.plan is not None
         float_only = unfused(variant.model, variant.plan.nodes)
-        names = float_only | losers(_own(variant).model, variant, self.feed, self.subject.settings, end=end)
+        names = float_only | losers(_own(variant).model, variant, self.feed, self.subject.settings, limit=limit)
         if not names or names >= variant.plan.nodes:
             return []
         reasons = {name: NOT_FUSED if name in float_only else SLOWER for name in names}
         return [self._shortened(variant, names, reasons, "paying nodes")]
 
-    def _spared(self, item: Candidate, end: float) -> list[Candidate]:
-        """The plan without the nodes that cost the metric most."""
+    def _spared(self, item: Candidate, limit: Deadline) -> list[Candidate]:
+        """The plan without the nodes that cost the metric most, where it is close to the budget or beyond it."""
         variant = item.variant
+        if not self._is_close_to_the_budget(item):
+            return []
         assert variant is not None
         assert variant.plan is not None
         calibrator = variant.calibrator or self.subject.calibrator
-        found = sensitivity.spared(_own(variant), variant.plan, calibrator, self.judge, self.screening, end=end)
+        found = sensitivity.spared(_own(variant), variant.plan, calibrator, self.judge, self.screening, limit=limit)
         if found is None:
             return []
         names = variant.plan.nodes - found.nodes
@@ -216,9 +255,12 @@ class Search:
             assert item.variant is not None
             if best is not None and _speed(item) < FASTER * self._merit(best):
                 continue
-            with progress.task(f"guard {item.name}"):
-                item.ruling = guard.rule(item.variant, seconds=HEARING * self.seconds)
-            if item.ruling.passed and (best is None or self._merit(item) > self._merit(best)):
+            limit = self._rest.at(HEARD_ALL).share(PART)
+            with progress.task(f"guard {item.name}"), self.watch:
+                item.ruling = guard.rule(item.variant, seconds=HEARING * self.measuring, limit=limit)
+            if item.ruling is None:
+                item.reason = f"{OUT_OF_TIME} before the guard"
+            elif item.ruling.passed and (best is None or self._merit(item) > self._merit(best)):
                 best = item
         return best
 
@@ -236,6 +278,10 @@ def _own(variant: Variant) -> Subject:
 def _last(found: Sequence[Candidate]) -> Candidate:
     """The last one that runs."""
     return [item for item in found if item.variant is not None][-1]
+
+
+def _is_static(scheme: str) -> bool:
+    return scheme.startswith("static")
 
 
 def _rank(scheme: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from functools import cache
 
@@ -11,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from sardonyx import progress
+from sardonyx.deadline import Deadline
 from sardonyx.errors import RuntimeRefused
 from sardonyx.model import Model
 from sardonyx.quantize.evaluate import Judge, Reference
@@ -29,14 +29,14 @@ TARGET = 0.75
 
 
 def spared(
-    subject: Subject, plan: Plan, calibrator: str, judge: Judge, screening: Reference, *, end: float
+    subject: Subject, plan: Plan, calibrator: str, judge: Judge, screening: Reference, *, limit: Deadline
 ) -> Plan | None:
     """The plan without as few of its most harmful nodes as bring it well within the budget; None where time runs out.
 
     Well within, because the data of the search is not that of the guard.
     """
     good_enough = TARGET * judge.budget.amount + 1e-12
-    harmful = ranked(subject, plan, calibrator, screening, end)
+    harmful = ranked(subject, plan, calibrator, screening, limit)
 
     def shortened(count: int) -> Plan:
         return plan.without(frozenset().union(*harmful[:count]))
@@ -45,26 +45,28 @@ def spared(
         session = Session(subject.built(shortened(count), calibrator), subject.settings)
         return judge.score(session, screening).loss <= good_enough
 
-    count = _fewest(good, len(harmful), end)
+    count = _fewest(good, len(harmful), limit)
     return None if count is None else shortened(count)
 
 
-def _fewest(good: Callable[[int], bool], most: int, end: float) -> int | None:
+def _fewest(good: Callable[[int], bool], most: int, limit: Deadline) -> int | None:
     """Doubles the count until it is enough, then halves the gap. To spare all of them is no answer."""
     low, count = 0, 1
     while count < most and not good(count):
         low, count = count, count * 2
-        if time.monotonic() > end:
+        if limit.passed:
             return None
     if count >= most:
         return None
-    while count - low > 1 and time.monotonic() < end:
+    while count - low > 1 and not limit.passed:
         middle = (low + count) // 2
         low, count = (low, middle) if good(middle) else (middle, count)
     return count
 
 
-def ranked(subject: Subject, plan: Plan, calibrator: str, screening: Reference, end: float) -> list[frozenset[str]]:
+def ranked(
+    subject: Subject, plan: Plan, calibrator: str, screening: Reference, limit: Deadline
+) -> list[frozenset[str]]:
     """The nodes of the plan, the most harmful first: each measured alone, or with its neighbours where time is short.
 
     Where even that takes too long, they are ordered by the noise that their rounding adds, which is free and less true. It
@@ -74,9 +76,8 @@ def ranked(subject: Subject, plan: Plan, calibrator: str, screening: Reference, 
     names = list(noise)
     by_noise = [frozenset([name]) for name in sorted(names, key=lambda name: -noise[name])]
     few = screening.take(PROBED)
-    started = time.monotonic()
-    share = PROBING * (end - started)
-    if share <= 0 or len(names) < 2:
+    probing = limit.share(PROBING)
+    if probing.passed or len(names) < 2:
         return by_noise
 
     @cache
@@ -85,14 +86,14 @@ def ranked(subject: Subject, plan: Plan, calibrator: str, screening: Reference, 
         return distance(subject.built(alone, calibrator), few, subject.settings)
 
     harm(by_noise[0])
-    together = max(1, math.ceil((time.monotonic() - started) * len(names) / share))
+    together = max(1, math.ceil(probing.taken * len(names) / probing.seconds))
     if together > min(TOGETHER, len(names) - 1):
         return by_noise
     groups = [frozenset(names[at : at + together]) for at in range(0, len(names), together)]
     found: dict[frozenset[str], tuple[float, float]] = {}
     with progress.task("sensitivity", total=len(groups)) as advance:
         for group in groups:
-            if time.monotonic() > end:  # some measured and some not would be two different scales
+            if limit.passed:  # some measured and some not would be two different scales
                 return by_noise
             found[group] = harm(group), sum(noise[name] for name in group)
             advance(1, f"sensitivity of {min(group)}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from sardonyx.deadline import Deadline
 from sardonyx.errors import BadData
 from sardonyx.samples import Batch, Samples
 from sardonyx.signature import Signature
@@ -36,21 +37,40 @@ class Part:
 
 @dataclass(frozen=True)
 class Data:
-    """Both parts, and whether there are labels."""
+    """Both parts, and whether there are labels. `sizes` are the examples of every batch of both.
+
+    `cut` says that there may be more data than there was time to look at.
+    """
 
     calibration: Part
     held_out: Part
     labelled: bool
-    examples: int
-    held_out_examples: int
+    sizes: tuple[int, ...]
+    cut: bool = False
+
+    @property
+    def examples(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def held_out_examples(self) -> int:
+        return sum(self.sizes[index] for index in self.held_out.chosen)
+
+    def judged_by(self, examples: int, *, seed: int) -> Data:
+        """With at most so many held-out examples, drawn by the seed; at least one batch."""
+        order = np.random.default_rng(seed).permutation(sorted(self.held_out.chosen))
+        taken = np.cumsum([self.sizes[index] for index in order])
+        count = max(1, int(np.searchsorted(taken, examples, side="right")))
+        chosen = frozenset(int(index) for index in order[:count])
+        return replace(self, held_out=replace(self.held_out, chosen=chosen))
 
 
-def opened(source: Any, signature: Signature, *, seed: int) -> Data:
-    """The data of any kind that `Samples` opens, split by the seed. Every batch is looked at once."""
+def opened(source: Any, signature: Signature, *, seed: int, limit: Deadline | None = None) -> Data:
+    """The data of any kind that `Samples` opens, split by the seed. Every batch is looked at once, or those before the limit."""
     samples = Samples.open(source, signature, batch=BATCH)
     if samples.examples is not None and samples.examples < AT_LEAST * BATCH * 2:
         samples = Samples.open(source, signature, batch=1)
-    sizes, labelled = _sizes(samples)
+    sizes, labelled, cut = _sizes(samples, limit)
     examples = sum(sizes)
     if examples < AT_LEAST or len(sizes) < 2:
         raise BadData(
@@ -59,8 +79,7 @@ def opened(source: Any, signature: Signature, *, seed: int) -> Data:
         )
     calibration = _calibration(sizes, seed)
     held_out = frozenset(range(len(sizes))) - calibration
-    judged = sum(sizes[index] for index in held_out)
-    return Data(Part(samples, calibration), Part(samples, held_out), labelled, examples, judged)
+    return Data(Part(samples, calibration), Part(samples, held_out), labelled, tuple(sizes), cut)
 
 
 def _calibration(sizes: list[int], seed: int) -> frozenset[int]:
@@ -72,12 +91,15 @@ def _calibration(sizes: list[int], seed: int) -> frozenset[int]:
     return frozenset(int(index) for index in order[:count])
 
 
-def _sizes(samples: Samples) -> tuple[list[int], bool]:
-    """The examples of every batch, and whether all of them have labels."""
-    sizes, labels = [], []
+def _sizes(samples: Samples, limit: Deadline | None) -> tuple[list[int], bool, bool]:
+    """The examples of every batch, whether all of them have labels, and whether there was no time for more."""
+    sizes, labels, cut = list[int](), list[bool](), False
     for batch in samples:
         sizes.append(batch.examples)
         labels.append(batch.label is not None)
+        cut = limit is not None and limit.passed and len(sizes) > 1 and sum(sizes) >= AT_LEAST
+        if cut:
+            break
     if any(labels) and not all(labels):
         raise BadData("some batches have labels and some have none", hint="give labels with every batch or with none")
-    return sizes, all(labels)
+    return sizes, all(labels), cut

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import registry
+from sardonyx.deadline import Deadline
 from sardonyx.errors import SourceFailed
 from sardonyx.signature import Arrays
 from sardonyx.sources._answers import Branch, Exported, Failure, Outputs, Steadiness, Trial
@@ -33,6 +34,7 @@ from sardonyx.sources.workers._harness import (
 )
 from sardonyx.sources.workers._silence import silent
 
+MORE_TIME = "give it more time with --timeout"
 # Exports, the original and the candidates run beside each other. Threads that spin while they wait would take the processors
 # from those that work: a tournament then takes up to ten times as long.
 PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -62,7 +64,7 @@ class Original:
             if self.source.live:
                 self._live = self._adopt()
             else:
-                self._worker = self._stack.enter_context(self._start())
+                self._worker = self._stack.enter_context(self._start(Deadline(self.timeout)))
         except BaseException:
             self._stack.close()
             raise
@@ -111,7 +113,7 @@ class Original:
         """Opens the source again, and asks one by one for what its process died of."""
         assert self._worker is not None, "only a process dies"
         self._worker.__exit__()
-        self._worker = self._stack.enter_context(self._start())
+        self._worker = self._stack.enter_context(self._start(Deadline(self.timeout)))
         if len(batches) == 1:
             return [Trial(Failure(error.message))]
         return [trial for batch in batches for trial in self.explore([batch], limit=limit)]
@@ -156,25 +158,30 @@ class Original:
         return None if self._worker is None else self._ask("peak")["peak"]
 
     def export(self, route: str, out: Path, *, example: Mapping[str, np.ndarray[Any, Any]], **options: Any) -> Exported:
-        """The export by one route, in a fresh process, so that no route sees what another left behind."""
-        started = time.perf_counter()
+        """The export by one route, in a fresh process, so that no route sees what another left behind.
+
+        To open the source there and to export it takes at most the `timeout`. A live object is exported in this process,
+        which nothing ends.
+        """
+        started, limit = time.perf_counter(), Deadline(self.timeout)
         try:
             if self.source.live:
                 with silent():
                     notes = self._module().export(self._live, route, str(out), inputs=dict(example), **options) or {}
                 return Exported(route, out, time.perf_counter() - started, notes=notes)
-            with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch, self._start() as worker:
+            with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch, self._start(limit) as worker:
                 inputs = Path(scratch) / "example.npz"
                 np.savez(inputs, **{name: _plain(array) for name, array in example.items()})  # type: ignore[arg-type]
                 answer = worker.ask(
                     "export",
-                    timeout=self.timeout,
+                    timeout=limit.left,
                     route=route,
                     out=str(out),
                     options={**options, "example": str(inputs)},
                 )
         except WorkerDied as died:
-            reason = f"{died.reason}: {died.last_words.splitlines()[-1]}" if died.last_words else died.reason
+            why = f"no answer within {self.timeout:g} s" if limit.passed else died.reason
+            reason = f"{why}: {died.last_words.splitlines()[-1]}" if died.last_words else why
             return Exported(route, None, time.perf_counter() - started, Failure(reason))
         except SourceFailed as error:
             return Exported(route, None, time.perf_counter() - started, Failure(error.message))
@@ -201,18 +208,20 @@ class Original:
         self.versions = versions(worker)  # type: ignore[no-untyped-call]
         return held
 
-    def _start(self) -> Worker:
-        """A worker that has the source open."""
+    def _start(self, limit: Deadline) -> Worker:
+        """A worker that has the source open before the limit."""
         worker = Worker(self.source.plugin, python=self.source.python, environment=self.environment)
         try:
-            answer = worker.ask("open", timeout=self.timeout, source=self.source.to_request())
+            answer = worker.ask("open", timeout=limit.left, source=self.source.to_request())
         except WorkerDied as died:
             worker.__exit__()  # its log as well
             last = died.last_words.splitlines()[-1] if died.last_words else ""
             if last.startswith("ModuleNotFoundError: "):  # of the worker's own first lines, before any framework
                 kind, _, message = last.partition(": ")
                 raise self._open_failed({"type": kind, "message": message}) from died
-            raise SourceFailed(f"{self.source} could not be opened: {died.reason}", hint=last) from died
+            late = limit.passed
+            why, hint = (f"no answer within {self.timeout:g} s", MORE_TIME) if late else (died.reason, last)
+            raise SourceFailed(f"{self.source} could not be opened: {why}", hint=hint) from died
         except BaseException:
             worker.__exit__()  # its log as well
             raise
@@ -234,7 +243,7 @@ class Original:
         except WorkerDied as died:
             raise SourceFailed(
                 f"{self.source}: {task}: {died.reason}",
-                hint=died.last_words[-500:] or "give it more time with --timeout",
+                hint=died.last_words[-500:] or MORE_TIME,
             ) from died
         if not answer["ok"]:
             raise source_failed(f"{self.source} failed to {task}", answer["error"])

@@ -9,15 +9,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from sardonyx import deadline
+from sardonyx.deadline import Deadline, OutOfTime
 from sardonyx.errors import SourceFailed
 
 WORKERS = Path(__file__).parent / "workers"
+# What a process may still do after it has closed its pipe, in seconds. Some frameworks hang on their way out.
+LEAVING = 5.0
 
 
 class WorkerDied(Exception):
@@ -53,21 +56,28 @@ class Worker:
             env={**os.environ, "ORT_DISABLE_TELEMETRY": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONDONTWRITEBYTECODE": "1",
                  **(environment or {})},
         )  # fmt: skip
+        assert self._process.stdin is not None, "opened with a pipe"
+        os.set_blocking(self._process.stdin.fileno(), False)  # a worker that does not read must not hold us
         self._buffer = b""
         self._closed = False
         self.processor_seconds = 0.0
 
     def ask(self, task: str, *, timeout: float, **request: Any) -> dict[str, Any]:
-        """The worker's answer: {"ok": true, ...} or {"ok": false, "error": {...}}. Raises `WorkerDied` if there is none."""
-        assert self._process.stdin is not None, "opened with a pipe"
+        """The worker's answer: {"ok": true, ...} or {"ok": false, "error": {...}}. Raises `WorkerDied` if there is none.
+
+        The process is ended when `timeout` seconds have passed, or by `OutOfTime` with the deadline of the block.
+        """
+        block, limit = deadline.current(), Deadline(timeout)
+        if block is not None and block.left < timeout:
+            limit = block
         try:
-            self._process.stdin.write(json.dumps({"do": task, **request}).encode() + b"\n")
-            self._process.stdin.flush()
+            line = self._read_line(limit) if self._write(json.dumps({"do": task, **request}).encode(), limit) else None
         except BrokenPipeError:
             raise self._died() from None
-        line = self._read_line(time.monotonic() + timeout)
         if line is None:
             self.close()
+            if limit is block:
+                raise OutOfTime(f"no answer to {task} in time")
             raise WorkerDied(f"no answer within {timeout:g} s", self.last_words())
         if not line:
             raise self._died()
@@ -107,12 +117,23 @@ class Worker:
         self.close()
         self._log.close()
 
-    def _read_line(self, deadline: float) -> bytes | None:
-        """One line; empty at the end of the pipe; None when the deadline passed."""
+    def _write(self, line: bytes, limit: Deadline) -> bool:
+        """Whether the worker took the line before the limit. A pipe holds a few pages; the rest waits until it reads."""
+        assert self._process.stdin is not None, "opened with a pipe"
+        descriptor, left = self._process.stdin.fileno(), line + b"\n"
+        while left:
+            _, ready, _ = select.select([], [descriptor], [], limit.left)
+            if not ready:
+                return False
+            left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
+        return True
+
+    def _read_line(self, limit: Deadline) -> bytes | None:
+        """One line; empty at the end of the pipe; None when the limit passed."""
         assert self._process.stdout is not None, "opened with a pipe"
         descriptor = self._process.stdout.fileno()
         while b"\n" not in self._buffer:
-            ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+            ready, _, _ = select.select([descriptor], [], [], limit.left)
             if not ready:
                 return None
             piece = os.read(descriptor, 1 << 16)
@@ -123,8 +144,11 @@ class Worker:
         return line
 
     def _died(self) -> WorkerDied:
-        self._process.wait()
-        code = self._process.returncode
+        try:
+            code = self._process.wait(LEAVING)
+        except subprocess.TimeoutExpired:
+            self.close()
+            return WorkerDied("the worker closed its pipe and went on without an answer", self.last_words())
         reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return WorkerDied(f"the worker {reason}", self.last_words())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sardonyx.bundle.figures import error
+from sardonyx.bundle.figures import error, percent
 from sardonyx.bundle.markup import Markup, section, skipped, table, tag, word
 from sardonyx.bundle.story import Story
 
@@ -17,12 +17,16 @@ def part(story: Story) -> Markup:
     rows = [
         (
             tag("b", row.get("name")), word(str(row.get("verdict")), "bad" if row.get("verdict") == "mismatch" else "good"),
-            error(row.get("max_abs")), error(row.get("max_rel")), error(row.get("tolerance")), row.get("note") or "",
+            error(row.get("error")), error(row.get("tolerance")), percent(row.get("used")), error(row.get("max_rel")),
+            row.get("note") or "",
         )
         for row in story.rows(stage, "outputs")
     ]  # fmt: skip
-    columns = ("output", "verdict", "largest difference", "relative", "noise floor", "note")
-    lead = f"{stage.get('cases')} cases. The noise floor is what rounding alone may change, measured with {stage.get('noise')}."
+    columns = ("output", "verdict", "difference", "tolerance", "used", "largest relative difference", "note")
+    lead = (
+        f"{stage.get('cases')} cases. The tolerance is what rounding alone may change, measured with {stage.get('noise')}. "
+        "Difference and tolerance are those of the element that used most of it."
+    )
     return section(
         "agreement",
         HEADING,

@@ -40,14 +40,26 @@ def _candidates(story: Story) -> Markup:
     rows = [
         (
             tag("b", row.get("name")), _verdict(row, stage.get("candidate")),
-            score(label, row.get("metric")), percent(row.get("loss")),
+            score(label, row.get("before")), score(label, row.get("metric")), percent(row.get("loss")), row.get("data") or "",
             human_bytes(row["size"]) if isinstance(row.get("size"), int) else "", row.get("calibrator"), row.get("reason") or "",
             ratio_cell(story.inner(row, "speedup"), **scale),
         )
         for row in candidates
     ]  # fmt: skip
     return table(
-        ("candidate", "verdict", label, "loss", "size", "calibrator", "reason", "times as fast as float"), rows
+        (
+            "candidate",
+            "verdict",
+            f"{label} of float",
+            label,
+            "loss",
+            "on data of",
+            "size",
+            "calibrator",
+            "reason",
+            "times as fast as float",
+        ),
+        rows,
     )
 
 

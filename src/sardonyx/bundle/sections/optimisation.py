@@ -21,12 +21,12 @@ def part(story: Story) -> Markup:
         (
             tag("b", row.get("name")), _verdict(str(row.get("verdict"))), row.get("nodes"),
             human_bytes(row["bytes"]) if isinstance(row.get("bytes"), int) else "", error(row.get("max_error")),
-            row.get("reason") or "",
+            error(row.get("tolerance")), row.get("reason") or "",
             ratio_cell(story.inner(row, "speedup"), **scale),
         )
         for row in candidates
     ]  # fmt: skip
-    columns = ("candidate", "verdict", "nodes", "size", "largest difference", "note", "times as fast")
+    columns = ("candidate", "verdict", "nodes", "size", "difference", "tolerance", "note", "times as fast")
     return section("optimisation", HEADING, tag("p", stage.get("summary")), table(columns, rows))
 
 

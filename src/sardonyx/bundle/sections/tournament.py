@@ -32,7 +32,7 @@ def part(story: Story) -> Markup:
         if isinstance(probes, list) and probes
         else ""
     )
-    columns = ("route", "verdict", "largest difference", "tolerance", "took", "note")
+    columns = ("route", "verdict", "difference", "tolerance", "took", "note")
     return section("tournament", HEADING, tag("p", stage.get("summary")), table(columns, rows), told)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sardonyx.bundle.charts import Point, pareto
-from sardonyx.bundle.figures import duration, ratio_cell, ratio_words, score, span
+from sardonyx.bundle.figures import duration, ratio_cell, ratio_words, score, span, times
 from sardonyx.bundle.markup import Markup, section, skipped, table, tag
 from sardonyx.bundle.story import Story, is_ratio
 from sardonyx.report import human_bytes
@@ -33,7 +33,10 @@ def _lead(story: Story, bench: Mapping[str, Any]) -> Markup:
     told = f"The shipped model is {words}" if words else "Variants took turns"
     threads = bench.get("threads")
     plural = "thread" if threads == 1 else "threads"
-    how = f"Variants ran in turns on this machine with {threads} {plural}; intervals are of 95 %."
+    how = (
+        f"Variants ran in turns on this machine with {threads} {plural}. Ratios are of undisturbed calls of the same rounds, "
+        "with intervals of 95 %; that of the p50, which hold every call, stands beside them."
+    )
     return tag("p", f"{told}. {how}")
 
 
@@ -53,6 +56,7 @@ def _table(story: Story, bench: Mapping[str, Any]) -> Markup:
             _bytes(row.get("size")),
             _quality(story, row.get("name")),
             ratio_cell(ratios.get((row.get("name"), row.get("batch"))), **scale),
+            _by_p50(ratios.get((row.get("name"), row.get("batch")))),
         )
         for row in variants
     ]
@@ -68,8 +72,14 @@ def _table(story: Story, bench: Mapping[str, Any]) -> Markup:
         "size",
         label,
         f"times as fast as {first}",
+        "by p50 alone",
     )
     return table(columns, rows)
+
+
+def _by_p50(row: Mapping[str, Any] | None) -> str:
+    value = row.get("p50_ratio") if row else None
+    return times(value) if isinstance(value, int | float) else ""
 
 
 def _quality(story: Story, name: Any) -> str:

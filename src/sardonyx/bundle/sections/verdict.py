@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Any
 
-from sardonyx.bundle.figures import BAD, GOOD, PLAIN, error, interval, ratio_words, score, times, verdict_kind
+from sardonyx.bundle.figures import BAD, GOOD, PLAIN, interval, ratio_words, score, times, verdict_kind
 from sardonyx.bundle.markup import Markup, joined, tag
 from sardonyx.bundle.story import Story
 from sardonyx.report import human_bytes
@@ -86,11 +86,10 @@ def _agreement(story: Story) -> Markup | None:
     if not story.ran("compare"):
         return None
     worst = max(
-        (row["max_abs"] for row in story.rows(stage, "outputs") if isinstance(row.get("max_abs"), int | float)),
-        default=None,
+        (row["used"] for row in story.rows(stage, "outputs") if isinstance(row.get("used"), int | float)), default=None
     )
     whose = "of the float model, " if story.stage("quantize").get("verdict") == "quantized" else ""
-    below = whose.rstrip(", ") if worst is None else f"{whose}largest difference {error(worst)}"
+    below = whose.rstrip(", ") if worst is None else f"{whose}at most {worst:.0%} of the tolerance"
     return _figure("Agreement", stage.get("verdict"), below, GOOD if stage.get("ok") else BAD)
 
 

@@ -4,7 +4,7 @@
 - `NEEDS`: the module that must be installed; none if it is left out.
 - `LEVEL`: "machine" for graphs that only this runtime on a machine like this one may run.
 - `INSTEAD_OF`: the candidate in whose place it is made, where that one is out.
-- `IN_CHILD`: whether it may crash or hang, and so runs in a process of its own.
+- `IN_CHILD`: whether it may crash or hang, and so runs in a process of its own. The others share one, or none for a small model.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ class Way:
     @property
     def installed(self) -> bool:
         return self.needs is None or registry.importable(self.needs)
+
+
+def target_of(name: str, folder: Path) -> Path:
+    """Where the candidate of this name is written."""
+    return folder / f"{name}.onnx"
 
 
 def ways(level: str) -> list[Way]:
