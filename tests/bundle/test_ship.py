@@ -136,7 +136,8 @@ def test_shipping_again_replaces_the_bundle_and_without_data_nothing_is_quantise
         f"{bundle.parent}/net.py:Net", bundle, inputs=[SPEC], route="trace", settings=QUICK, skip=["optimize"]
     )
     assert again.ok
-    assert again["resumed"][:2] == ["convert", "check"]
+    assert "convert" not in again["resumed"], "it searches with the data"
+    assert "check" in again["resumed"]
     quantized = again["stages"][4]
     assert (quantized["verdict"], "no data" in quantized["reason"]) == ("skipped", True)
     assert sorted(path.name for path in bundle.parent.iterdir() if not path.name.startswith("__")) == [

@@ -53,7 +53,10 @@ def test_an_estimator_is_exported_refused_or_caught(name: str, tmp_path: Path) -
 
 def test_a_refusal_is_one_readable_line(tmp_path: Path) -> None:
     found = agreement.outcomes(zoo.fitted("HashingVectorizer"), zoo.example("HashingVectorizer"), tmp_path)
-    assert found["skl2onnx"] == "refused: skl2onnx has no converter for HashingVectorizer (step hashingvectorizer)"
+    assert found["skl2onnx"].startswith(
+        "refused: skl2onnx has no converter for HashingVectorizer (step hashingvectorizer)"
+    )
+    assert "\n" not in found["skl2onnx"]
 
 
 def test_an_estimator_is_described() -> None:
