@@ -432,11 +432,13 @@ def balanced(faults: list[Fault]) -> Iterator[Fault]:
                 yield waiting.pop(0)
 
 
-def seeded(workshop: Workshop, count: int = COUNT) -> Iterator[Seeded]:
-    """`count` faults whose witnesses hold."""
+def seeded(workshop: Workshop, count: int = COUNT, only: str = "") -> Iterator[Seeded]:
+    """`count` faults whose witnesses hold, of those whose words match the pattern `only`."""
     for fault in balanced(candidates()):
         if count == 0:
             return
+        if not re.search(only, str(fault)):
+            continue
         placed = workshop.seed(fault)
         if placed is not None:
             count -= 1
@@ -466,8 +468,8 @@ def main() -> None:
     first, every = map(int, given.share.split("/"))
     results: list[Result] = []
     with Workshop() as workshop:
-        for index, placed in enumerate(seeded(workshop, given.count)):
-            if index % every != first or not re.search(given.only, str(placed.fault)):
+        for index, placed in enumerate(seeded(workshop, given.count, given.only)):
+            if index % every != first:
                 continue
             result = Result(placed.fault, False, "", 0.0) if given.list else workshop.found(placed)
             results.append(result)
