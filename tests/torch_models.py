@@ -124,6 +124,17 @@ class RenormedTied(nn.Module):
         return self.output(self.embedding(tokens))
 
 
+class RenormedRead(nn.Module):
+    """Reads all rows after some were made shorter by a look-up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(10, 4, max_norm=1.0)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.embedding(tokens) @ self.embedding.weight.t()
+
+
 class OldNorms(nn.Module):
     """Computes its weights in hooks, as PyTorch did before it had parametrisations."""
 

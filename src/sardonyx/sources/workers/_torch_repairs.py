@@ -42,7 +42,8 @@ def mend(model, route, training):
     if training or isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return done
     done += _compute_weights(model)
-    done += _renormalise(model)
+    if route != "dynamo":  # which computes it at each look-up, also where forward reads the rows in another way
+        done += _renormalise(model)
     if route != "script":  # a replaced forward cannot be compiled
         for module in model.modules():
             if _takes_nested(module):
