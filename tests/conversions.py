@@ -67,6 +67,8 @@ def _tensorflow_file(file: str) -> Arguments:
 
 def row(candidates: list[dict[str, Any]]) -> str:
     """The verdict of every route in one cell: 'dynamo agrees, script wrong'. Repairs are named."""
+    if not candidates:
+        return "none refused: the original is random or carries a state"
     return ", ".join(f"{c['route']} {'repaired' if c['repairs'] else c['verdict']}" for c in candidates)
 
 
@@ -113,6 +115,8 @@ def page(rows: dict[tuple[str, str], str], traps: dict[tuple[str, str], tuple[st
 
 def _traps_section(traps: dict[tuple[str, str], tuple[str, ...]]) -> Iterator[str]:
     """The section about the traps: how many of each class came out how, then every trap."""
+    if not traps:
+        return
     yield f"## {TRAPS}\n"
     yield (
         "Models that a user might write and an exporter gets wrong, and honest ones of the same kind, in `tests/traps`. The "

@@ -226,3 +226,17 @@ class Sized(nn.Module):
         if x.size(1) % 2 == 0:
             x = x + 1
         return torch.relu(x)
+
+
+class FusedAttention(nn.Module):
+    """Takes a view that only the memory of PyTorch's fused kernel makes possible."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = self.linear(x).view(x.shape[0], x.shape[1], 2, 2).transpose(1, 2)
+        bias = heads.mean(-1).unsqueeze(2)
+        found = nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=bias)
+        return found.transpose(1, 2).view(x.shape[0], x.shape[1], 4)

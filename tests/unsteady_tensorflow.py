@@ -317,6 +317,7 @@ def write(folder: Path) -> None:
     functions = {
         "sum": holder.__call__,
         "random": tf.function(lambda x: x + tf.random.normal([2, 4]), input_signature=signature),
+        "guarded": tf.function(lambda x: tf.where(x > 0, tf.math.log(x), x * 0 - 1), input_signature=signature),
         "gather": tf.function(
             lambda x: tf.where(x > 4, 1.5, -1.5)[:, None] * tf.gather(table, x), input_signature=index
         ),

@@ -54,15 +54,13 @@ sys.exit(pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider"], plugin
 """
 
 
-@pytest.fixture(scope="module")
-def marks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def collected(folder: Path) -> dict[str, list[str]]:
     """Every test there is, and its marks."""
-    found = tmp_path_factory.mktemp("collected") / "marks.json"
-    command = [sys.executable, "-c", COLLECT, str(found)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = folder / "marks.json"
+    done = subprocess.run([sys.executable, "-c", COLLECT, str(found)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    collected: dict[str, list[str]] = json.loads(found.read_text())
-    return collected
+    marks: dict[str, list[str]] = json.loads(found.read_text())
+    return marks
 
 
 def first_half(marks: Mapping[str, Iterable[str]]) -> set[str]:
@@ -75,20 +73,16 @@ def unexercised(tests: Mapping[str, str], first: Iterable[str]) -> list[str]:
     return [thing for thing, test in tests.items() if test not in names]
 
 
+def files(tests: Iterable[str]) -> set[str]:
+    return {test.partition("::")[0] for test in tests}
+
+
 @pytest.mark.heavy
-def test_everything_that_users_have_is_exercised_by_make_test(marks: dict[str, list[str]]) -> None:
+def test_make_test_exercises_everything_that_users_have_with_a_test_of_every_file(tmp_path: Path) -> None:
+    """And what it leaves out is heavy: `make check` runs nothing that `make test` does not."""
+    marks = collected(tmp_path)
     assert unexercised(EXERCISED, first_half(marks)) == []
-
-
-@pytest.mark.heavy
-def test_every_test_file_has_a_test_in_make_test(marks: dict[str, list[str]]) -> None:
-    files = {test.partition("::")[0] for test in marks}
-    assert files - {test.partition("::")[0] for test in first_half(marks)} == set()
-
-
-@pytest.mark.heavy
-def test_what_make_test_leaves_out_is_heavy(marks: dict[str, list[str]]) -> None:
-    """Fast tests are all in `make test`; what `make check` runs, it runs too."""
+    assert files(marks) - files(first_half(marks)) == set()
     assert [test for test, names in marks.items() if "rest" in names and "heavy" not in names] == []
 
 

@@ -120,6 +120,16 @@ def test_tflite_files_tell_it_too(
     assert error["type"] == "NotImplementedError"
 
 
+def test_a_choice_in_a_tflite_file_keeps_the_side_that_is_not_taken_out(
+    worker: Worker, tmp_path: Path, lite_files: Path
+) -> None:
+    opened = Opened(worker, lite_files / "guarded.tflite", tmp_path)
+    arrays = {"x": np.array([[-1, 0, 1e-30, 2], [5, -3, 0.5, 7]], np.float32)}
+    assert opened.export("tflite", arrays)["ok"]
+    (exported,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, arrays)
+    np.testing.assert_allclose(exported, opened.predict(arrays)[0][1], rtol=1e-6)
+
+
 # float64
 
 

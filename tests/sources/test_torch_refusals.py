@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,65 @@ def test_a_program_cannot_be_trained(tmp_path: Path) -> None:
     program = torch.export.export(Small().eval(), (torch.from_numpy(ROWS),))
     failure = refusal(program, "dynamo", tmp_path, ("x=float32[2,3]",), training=True)
     assert "stays in the mode" in failure.reason
+
+
+def cases() -> list[str]:
+    """The names in torch_refused.py, read without importing torch."""
+    text = (TRAPS.parent / "torch_refused.py").read_text()
+    return re.findall(r'^    "([^"]+)": \(', text[text.index("REFUSED: dict") :], re.MULTILINE)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", cases())
+def test_a_refusal_for_a_known_reason_says_what_to_do(name: str, tmp_path: Path) -> None:
+    from torch_refused import REFUSED
+
+    build, inputs, route, said = REFUSED[name]
+    failure = refusal(build().eval(), route, tmp_path, inputs)
+    assert said in failure.reason
+    assert len(failure.reason) < 200
+    assert "\n" not in failure.reason
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("model", "inputs", "route", "said"),
+    [
+        ("CompiledFunction", ("x=float32[n,3]",), "trace", "cannot record a function that torch.compile made"),
+        (
+            "Padded",
+            ("x=float32[n,length,8]", "padding=bool[n,length]"),
+            "script",
+            "fast path for attention has no ONNX form",
+        ),
+        ("RenormedTied", ("tokens=int64[n,3]",), "dynamo", "a call changes a weight of the model"),
+    ],
+)
+def test_what_no_repair_helps_is_explained(
+    model: str, inputs: tuple[str, ...], route: str, said: str, tmp_path: Path
+) -> None:
+    import torch_models
+
+    assert said in refusal(getattr(torch_models, model)().eval(), route, tmp_path, inputs).reason
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_view_that_the_memory_does_not_allow_is_explained(tmp_path: Path) -> None:
+    from torch_models import FusedAttention
+
+    failure = refusal(FusedAttention(), "dynamo", tmp_path, ("x=float32[n,5,4]",), training=True)
+    assert "write reshape in place of view" in failure.reason
+    assert failure.where == torch_runs.line_of(
+        "        return found.transpose(1, 2).view(x.shape[0], x.shape[1], 4)", MODELS
+    )
+
+
+def test_a_long_message_ends_with_a_sentence_or_a_word() -> None:
+    from sardonyx.sources.workers._torch_refusals import first_words
+
+    sentences = first_words(ValueError("It is so. " + "This is why it is so. " * 20))
+    assert sentences.endswith("so")
+    assert len(sentences) < 260
+    word = first_words(ValueError("a message without any end " * 20))
+    assert word.endswith(" …")
+    assert word.removesuffix(" …").split()[-1] in ("a", "message", "without", "any", "end")

@@ -205,6 +205,15 @@ def test_dynamo_opens_a_dimension_that_is_one_in_the_example(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("route", ROUTES)
+def test_a_view_of_what_fused_attention_gives_is_exported(route: str, tmp_path: Path) -> None:
+    from torch_models import FusedAttention
+
+    example = {"x": np.random.default_rng(0).standard_normal((2, 5, 4)).astype(np.float32)}
+    found, exported = verdict(FusedAttention().eval(), route, tmp_path / "m.onnx", ("x=float32[n,length,4]",), example)
+    assert (found, exported.failure) == ("agrees", None)
+
+
+@pytest.mark.parametrize("route", ROUTES)
 def test_an_input_that_is_not_used_stays_an_input(route: str, tmp_path: Path) -> None:
     from torch_models import Unused
 

@@ -55,11 +55,14 @@ def settle(
     extra: Sequence[tuple[Sequence[Any], Sequence[Sequence[Any]]]] = (),
     *,
     guess: Guess = "high",
+    least: float = 0.0,
 ) -> Noise:
     """The noise, from answers and, for each, the answers of its twins.
 
     An answer without a twin gets a guess from the others, scaled to it: a high one to be judged by, or a low one to find
     out whether it should be measured itself. What was measured was mostly chosen for being in doubt, so it is not typical.
+    Up to `GROSS` times what was measured is allowed as long as that is no more than `least` roundings of a number of the
+    output's own size.
     """
     measured = [_floors(answer, others) if others else None for answer, others in zip(outputs, twins, strict=True)]
     samples = [floors for floors in (*measured, *(_floors(*pair) for pair in extra)) if floors is not None]
@@ -71,7 +74,7 @@ def settle(
         tolerances.append(tuple(
             _at_least(
                 _tolerance(method, leaf, floors[index] if floors else None, [s[index] for s in samples if index < len(s)], guess),
-                leaf, SAFETY[method] * CANCELLED * typical[index],
+                leaf, SAFETY[method] * CANCELLED * typical[index], least,
             )
             for index, leaf in enumerate(leaves)
         ))  # fmt: skip
@@ -162,11 +165,15 @@ def _typical(outputs: Sequence[Sequence[Any]]) -> list[float]:
     return found
 
 
-def _at_least(tolerance: Tolerance, leaf: Array, size: float) -> Tolerance:
-    """The tolerance, but no less than the type's own rounding of a number of this size."""
+def _at_least(tolerance: Tolerance, leaf: Array, size: float, least: float) -> Tolerance:
+    """The tolerance, but no less than the type's own rounding of a number of this size, and than what `settle` allows."""
     if not is_float(leaf.dtype):
         return tolerance
-    return Tolerance(max(tolerance.absolute, unit_roundoff(leaf.dtype) * size), tolerance.relative)
+    unit = unit_roundoff(leaf.dtype)
+    absolute = max(tolerance.absolute, unit * size)
+    if least:
+        absolute = max(absolute, min(GROSS * absolute, least * unit * floor_of(leaf).scale))
+    return Tolerance(absolute, tolerance.relative)
 
 
 def _lowest(values: Sequence[float]) -> float:

@@ -49,6 +49,8 @@ class Answered:
 
     @property
     def handled(self) -> bool:
-        """Whether the original answers with finite floats alone, as one does that treats NaN and infinities in its own way."""
-        floats = [array for array in self.outputs.arrays if np.asarray(array).dtype.kind == "f"]
-        return bool(floats) and all(bool(np.isfinite(array).all()) for array in floats)
+        """Whether NaN or infinities go in and finite floats alone come out, as where they are treated in a way of their own."""
+        given = [array for array in self.probe.arrays.values() if array.dtype.kind == "f"]
+        floats = [array for array in map(np.asarray, self.outputs.arrays) if array.dtype.kind == "f" and array.size]
+        strange = any(not np.isfinite(array).all() for array in given)
+        return strange and bool(floats) and all(bool(np.isfinite(array).all()) for array in floats)

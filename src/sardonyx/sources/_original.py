@@ -309,7 +309,7 @@ _FRAME = re.compile(
 _ARGUMENTS = re.compile(r"\n\s*(?:Call a|A)rguments received.*", re.DOTALL)
 
 
-def _one_line(text: str, size: int = 400) -> str:
+def _one_line(text: str, size: int = 2000) -> str:
     """The text in one line. Of a long one, its first line and its last: the error, and what it was caused by."""
     text = _FRAME.sub("", _ARGUMENTS.sub("", text))
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]

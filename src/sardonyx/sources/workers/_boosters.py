@@ -6,7 +6,8 @@ import re
 import numpy
 
 from ._ensemble import from_catboost, from_lightgbm, from_xgboost
-from ._estimators import canonical
+from ._estimators import Refused, canonical
+from ._tree_graph import is_of_words
 
 
 def library(model):
@@ -62,23 +63,67 @@ def columns_of(model):
     return list(map(str, names)) if own else []
 
 
+def inputs_of(model):
+    """One matrix `X`, or one input for each column where the model was fitted on a frame with categories or texts."""
+    words, strings = words_of(model), string_columns(model)
+    if not words and not strings:
+        return [{"name": "X", "dtype": "float32", "shape": ["batch", width_of(model)]}]
+    names = columns_of(model) or [f"x{place}" for place in range(width_of(model))]
+    return [
+        {"name": name, "dtype": "string" if place in strings else "float32", "shape": ["batch", 1]}
+        for place, name in enumerate(names)
+    ]
+
+
+def string_columns(model):
+    """The places of the columns that hold words. CatBoost does not say whether its categories are numbers."""
+    if library(model) == "catboost":
+        return {*model.get_cat_feature_indices(), *model.get_text_feature_indices()}
+    return {place for place, known in words_of(model).items() if is_of_words(known)}
+
+
+def words_of(model):
+    """{place of a column: its categories in the user's frame}; none where the model does not hold them."""
+    try:
+        return ensemble_of(model).words
+    except Refused:  # the routes say why
+        return {}
+
+
+def table_of(model, inputs):
+    """The inputs as the model takes them: a matrix, or a frame with its categories."""
+    arrays = list(inputs.values())
+    if len(arrays) == 1:
+        return _with_categories(model, arrays[0]) if library(model) == "catboost" else arrays[0]
+    import pandas
+
+    words = {} if library(model) == "catboost" else words_of(model)
+    columns = {
+        name: pandas.Categorical(array.ravel(), categories=words[place]) if place in words else array.ravel()
+        for place, (name, array) in enumerate(inputs.items())
+    }
+    return pandas.DataFrame(columns)
+
+
 def predict(model, inputs):
     """The model's own answers: `label` and `probabilities` of a classifier, else `prediction`."""
-    (array,) = inputs.values()
-    array = _with_categories(model, array) if library(model) == "catboost" else array
+    table = table_of(model, inputs)
     if is_classifier(model):
-        label = canonical("label", numpy.asarray(model.predict(array)).reshape(len(array)))
-        return [("label", label), ("probabilities", numpy.asarray(model.predict_proba(array)))]
-    return [("prediction", canonical("prediction", _prediction(model, array)))]
+        label = canonical("label", numpy.asarray(model.predict(table)).reshape(len(table)))
+        return [("label", label), ("probabilities", numpy.asarray(model.predict_proba(table)))]
+    return [("prediction", canonical("prediction", _prediction(model, table)))]
 
 
 def _prediction(model, array):
     if type(model).__module__.startswith("xgboost") and not hasattr(model, "get_booster"):
         import xgboost
 
-        types = model.feature_types
+        types = None if hasattr(array, "columns") else model.feature_types
         matrix = xgboost.DMatrix(
-            array, feature_names=model.feature_names, feature_types=types, enable_categorical="c" in (types or ())
+            array,
+            feature_names=model.feature_names,
+            feature_types=types,
+            enable_categorical="c" in (model.feature_types or ()),
         )
         return model.predict(matrix)
     return model.predict(array)
@@ -91,4 +136,5 @@ def _with_categories(model, array):
         return array
     import pandas
 
-    return pandas.DataFrame(array).astype(dict.fromkeys(places, numpy.int64))
+    frame = pandas.DataFrame(array, columns=model.feature_names_)
+    return frame.astype({model.feature_names_[place]: numpy.int64 for place in places})

@@ -68,6 +68,11 @@ def string_columns(transformer, names, width):
         return {column for part in transformer.transformers_ for column in _strings_of_part(part, names, width)}
     if name in ENCODERS:
         return {i for i, known in enumerate(transformer.categories_) if numpy.asarray(known).dtype.kind in "OUS"}
+    flags = getattr(transformer, "is_categorical_", None)  # of a histogram gradient boosting
+    if flags is not None and getattr(transformer, "_preprocessor", None) is not None:
+        lists = transformer._preprocessor.named_transformers_["encoder"].categories_
+        places = numpy.flatnonzero(flags).tolist()
+        return {place for place, known in zip(places, lists) if numpy.asarray(known).dtype.kind in "OUST"}
     if name == "SimpleImputer" and transformer.statistics_.dtype == object:
         return set(range(width))
     return set()

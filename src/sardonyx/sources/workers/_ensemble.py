@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import tempfile
 from collections import namedtuple
 
@@ -21,7 +22,7 @@ LIGHTGBM_LINKS = {
 }  # fmt: skip
 CATBOOST_LINKS = {
     "Logloss": "sigmoid", "CrossEntropy": "sigmoid", "MultiClass": "softmax", "MultiClassOneVsAll": "sigmoid",
-    "Poisson": "exp", "Tweedie": "exp",
+    "Poisson": "exp", "Tweedie": "exp", "RMSEWithUncertainty": "mean and variance",
 }  # fmt: skip
 LIGHTGBM_ZERO = float(numpy.float32(1e-35))  # what is not larger, of either sign, is zero
 HISTOGRAM_LINKS = {"IdentityLink": "identity", "LogLink": "exp", "LogitLink": "sigmoid", "MultinomialLogit": "softmax"}
@@ -45,6 +46,7 @@ class Ensemble:
         self.slope = 1.0  # of a sigmoid
         self.coefficients = None  # of a linear booster, [features, groups]
         self.missing = math.nan  # what the user said stands for a missing value
+        self.words = {}  # {feature: its categories as the user's frame has them, in the order of their codes}
         self.rounds = False  # whether the library rounds its input to float32
         self.whole = True  # whether categories are cut to whole numbers
         self.truncates = False  # whether a category between -1 and 0 counts as 0, not as unknown
@@ -86,10 +88,29 @@ def from_xgboost(booster):
         ensemble.base = [score + bias for score, bias in zip(base, table[-1])]
         return ensemble
     model = gradient["gbtree"]["model"] if "gbtree" in gradient else gradient["model"]
+    ensemble.words = _xgboost_words(model.get("cats") or {})
     weights = gradient.get("weight_drop") or [1.0] * len(model["trees"])
     for index, (tree, group, weight) in enumerate(zip(model["trees"], model["tree_info"], weights)):
         _add_xgboost_tree(ensemble, index, tree, group, weight)
     return ensemble
+
+
+def _xgboost_words(cats):
+    """{feature: categories}. Words are stored as one row of signed bytes with the place where each begins."""
+    found = {}
+    for feature, stored in enumerate(cats.get("enc") or ()):
+        values = stored["values"]
+        if values and "offsets" in stored:
+            if min(values) < 0:  # it counts letters where it should count bytes
+                raise Refused(
+                    "XGBoost keeps only the beginning of categories with letters outside ASCII, so that they cannot be told",
+                    "rename them, or encode them before the model",
+                )
+            text = bytes(values).decode()
+            values = [text[start:end] for start, end in zip(stored["offsets"], stored["offsets"][1:])]
+        if values:
+            found[feature] = values
+    return found
 
 
 def _add_xgboost_tree(ensemble, index, tree, group, weight):
@@ -130,11 +151,27 @@ def from_lightgbm(booster):
     ensemble = Ensemble(dump["max_feature_idx"] + 1, groups, base=[0.0] * groups, link=link, objective=words[0])
     ensemble.slope = float(options.get("sigmoid", 1.0))
     ensemble.truncates = True
+    ensemble.words = _lightgbm_words(booster)
     for index, tree in enumerate(dump["tree_info"]):
         _add_lightgbm_tree(ensemble, index, tree["tree_structure"], index % groups)
     if dump.get("average_output"):
         ensemble.divisor = max(1, len(dump["tree_info"]) // groups)
     return ensemble
+
+
+def _lightgbm_words(booster):
+    """{feature: categories} of the columns that were categories in the user's frame."""
+    lists = booster.pandas_categorical or []
+    if not lists:
+        return {}
+    said = re.search(r"^\[categorical_feature: ([\d,]*)\]$", booster.model_to_string(num_iteration=1), re.MULTILINE)
+    places = [int(place) for place in said[1].split(",")] if said and said[1] else []
+    if len(places) != len(lists):
+        raise Refused(
+            "some of its categories are words of a data frame and some are numbers, and the model does not say which",
+            "make all of them the frame's own categories: frame.astype({'column': 'category'})",
+        )
+    return dict(zip(places, lists))
 
 
 def _add_lightgbm_tree(ensemble, index, root, group):
@@ -179,6 +216,10 @@ def from_histograms(model):
     ensemble = Ensemble(model.n_features_in_, groups, base=base, link=link, objective=str(model.loss))
     ensemble.whole = False
     order, known = _histogram_columns(model)
+    for feature, values in known.items():
+        if values.dtype.kind in "OUST":
+            ensemble.words[feature] = [value for value in values.tolist() if isinstance(value, str)]
+            known[feature] = numpy.arange(len(ensemble.words[feature]))  # a missing one comes last, and has no code
     for index, (stage, group) in enumerate((stage, group) for stage in model._predictors for group in range(groups)):
         _add_histogram_tree(ensemble, index, stage[group], group, order, known)
     return ensemble
@@ -194,8 +235,6 @@ def _histogram_columns(model):
     flags = numpy.asarray(model.is_categorical_)
     places = [*numpy.flatnonzero(flags).tolist(), *numpy.flatnonzero(~flags).tolist()]
     lists = encoder.named_transformers_["encoder"].categories_
-    if any(numpy.asarray(values).dtype.kind in "OUS" for values in lists):
-        raise Refused("categories in the words of a data frame", "put an OrdinalEncoder in front of the boosting")
     return places, {place: numpy.asarray(values) for place, values in zip(places, lists)}
 
 
@@ -223,7 +262,10 @@ def from_catboost(model):
     """The ensemble in a CatBoost model without categorical or text features."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.json")
-        model.save_model(path, format="json")
+        try:
+            model.save_model(path, format="json")
+        except Exception as error:
+            raise Refused(f"CatBoost cannot show its trees: {plain_message(error)}") from error
         with open(path, encoding="utf-8") as file:
             dump = json.load(file)
     scale, base = dump["scale_and_bias"]
@@ -237,6 +279,11 @@ def from_catboost(model):
         root = _grown(tree["splits"], tree["leaf_values"], len(base)) if "splits" in tree else tree
         _add_catboost_tree(ensemble, index, root, features, scale)
     return ensemble
+
+
+def plain_message(error):
+    """A library's message in one line, whole, without the place in the library's own code."""
+    return re.sub(r"^(\[[\d:]+\] )?\S+\.(cpp|cc|h|pyx):\d+: ", "", " ".join(str(error).split()))
 
 
 def _catboost_loss(params):
@@ -266,7 +313,8 @@ def _add_catboost_tree(ensemble, index, root, features, scale):
         split = node["split"]
         if split["split_type"] != "FloatFeature":
             raise Refused(
-                "CatBoost's categorical and text features are computed outside of its trees, which no route takes"
+                "CatBoost's categorical and text features are computed outside of its trees, which no route takes; "
+                "encode them before the model, for instance by TargetEncoder in a pipeline of scikit-learn"
             )
         feature = features[split["float_feature_index"]]
         left, right, count = count, count + 1, count + 2

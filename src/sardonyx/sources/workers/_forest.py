@@ -241,8 +241,11 @@ def forest_of_trees(trees, width):
     return forest.settle()
 
 
-def forest_of_histograms(predictors, width):
-    """The forest of a histogram gradient boosting of scikit-learn, which compares in float64."""
+def forest_of_histograms(predictors, width, categories):
+    """The forest of a histogram gradient boosting of scikit-learn, which compares in float64.
+
+    `categories`: how many codes each of the first features has, which are those of categories.
+    """
     forest = Forest(width, rounds=False)
     for predictor in predictors:
         nodes = []
@@ -260,7 +263,9 @@ def forest_of_histograms(predictors, width):
                 )
             )  # fmt: skip
         forest.add(nodes)
-    return forest.settle()
+    forest.settle()
+    forest.codes.update({feature: set(range(count)) for feature, count in enumerate(categories)})
+    return forest
 
 
 def forest_of_ensemble(ensemble):

@@ -91,6 +91,12 @@ def _select(graph, node):
     return True
 
 
+def _select_rows(graph, node):
+    """The older operator, which TFLite has as well; where a vector chooses whole rows, it is left to tf2onnx."""
+    chooser, chosen = (graph.get_shape(name) for name in node.input[:2])
+    return chooser is not None and chosen is not None and len(chooser) in (0, len(chosen)) and _select(graph, node)
+
+
 def _floor_mod(graph, node):
     if _is_float(graph, node):
         return False
@@ -107,4 +113,4 @@ def _is_float(graph, node):
 
 
 # Operator -> (graph, node) -> whether the node is done; else tf2onnx's own handler takes it.
-HANDLERS = {"SelectV2": _select, "FloorMod": _floor_mod, "FloorDiv": _floor_div}
+HANDLERS = {"Select": _select_rows, "SelectV2": _select, "FloorMod": _floor_mod, "FloorDiv": _floor_div}

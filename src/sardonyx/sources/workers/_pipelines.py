@@ -42,6 +42,7 @@ def our_converters(parts):
         _replace("SklearnOneHotEncoder", _one_hot_converter())
         shapes = _registration._shape_calculator_pool
         shapes["SklearnSimpleImputer"] = _imputer_shapes(shapes["SklearnSimpleImputer"])
+        shapes.update({name: _frame_shapes(shapes[name]) for name in HISTOGRAMS})
         yield
 
 
@@ -140,6 +141,27 @@ def _imputer_shapes(original):
     return calculate_imputer_shapes
 
 
+def _frame_shapes(original):
+    """skl2onnx's shapes for one input, and the same for the columns of a frame."""
+
+    def calculate_frame_shapes(operator):
+        from skl2onnx.common import data_types
+
+        if len(operator.inputs) == 1:
+            return original(operator)
+        double = any(isinstance(value.type, data_types.DoubleTensorType) for value in operator.inputs)
+        floats = data_types.DoubleTensorType if double else data_types.FloatTensorType
+        rows, model = operator.inputs[0].get_first_dimension(), operator.raw_operator
+        if is_classifier(model):
+            words = numpy.asarray(model.classes_).dtype.kind in "OUS"
+            labels = data_types.StringTensorType if words else data_types.Int64TensorType
+            operator.outputs[0].type = labels([rows])
+        operator.outputs[-1].type = floats([rows, len(model.classes_) if is_classifier(model) else 1])
+        return None
+
+    return calculate_frame_shapes
+
+
 def convert_booster(scope, operator, container):
     """Puts the graph of a booster into skl2onnx's container."""
     _convert_trees(ensemble_of(operator.raw_operator), scope, operator, container)
@@ -153,9 +175,11 @@ def convert_histograms(scope, operator, container):
 def _convert_trees(ensemble, scope, operator, container):
     model = operator.raw_operator
     classes = numpy.asarray(model.classes_) if is_classifier(model) else None
-    double = type(operator.inputs[0].type).__name__ == "DoubleTensorType"
+    double = any(type(value.type).__name__ == "DoubleTensorType" for value in operator.inputs)
     opset = container.target_opset_any_domain("")
-    made = graph_of(ensemble, classes=classes, opset=opset, double=double, input_name="X")
+    several = len(operator.inputs) > 1 and ensemble.words
+    names = [f"X{place}" for place in range(ensemble.width)] if several else ["X"]
+    made = graph_of(ensemble, classes=classes, opset=opset, double=double, inputs=names)
     _embed(made.graph, scope, operator, container)
 
 

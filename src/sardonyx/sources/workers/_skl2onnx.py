@@ -123,7 +123,7 @@ def refusal(model, error):
                 f"skl2onnx has no converter for {type(part).__name__}{where}",
                 "replace that estimator by one that skl2onnx.supported_converters() lists",
             )
-    return Refused(f"skl2onnx on {type(model).__name__}: {text.partition(' You may raise')[0][:300]}")
+    return Refused(f"skl2onnx on {type(model).__name__}: {text.partition(' You may raise')[0]}")
 
 
 def _types(inputs, dynamic, *, double):

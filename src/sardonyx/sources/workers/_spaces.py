@@ -54,6 +54,29 @@ class Chosen:
         return table
 
 
+class Coded:
+    """The step of a booster that makes codes of the categories of a frame."""
+
+    def __init__(self, words, width):
+        self.words, self.n_features_in_ = words, width
+
+    def transform(self, frame):
+        codes = numpy.empty((len(frame), self.n_features_in_))
+        for place in range(self.n_features_in_):
+            values = frame.iloc[:, place]
+            known = {value: code for code, value in enumerate(self.words.get(place, ()))}
+            codes[:, place] = [known.get(value, numpy.nan) for value in values] if known else values
+        return codes
+
+    def inverse_transform(self, rows):
+        table = rows.astype(object)
+        for place, known in self.words.items():
+            unknown = "?" if isinstance(known[0], str) else -1.0
+            codes = [-1 if code != code else int(code) for code in rows[:, place]]
+            table[:, place] = [known[code] if 0 <= code < len(known) else unknown for code in codes]
+        return table
+
+
 def paths(model, inputs, seed=0):
     """Rows that reach the leaves of the trees in an estimator and the thresholds of their splits; None without trees.
 
@@ -123,9 +146,11 @@ def _places(model):
             encoder = getattr(part, "_preprocessor", None)
             before = steps if encoder is None else (*steps, encoder)
             stages = [predictor for stage in part._predictors for predictor in stage]
-            others.append((forest_of_histograms(stages, part.n_features_in_), before))
-        elif (forest := _booster(part)) is not None:
-            others.append((forest, steps))
+            lists = () if encoder is None else encoder.named_transformers_["encoder"].categories_
+            others.append((forest_of_histograms(stages, part.n_features_in_, [len(known) for known in lists]), before))
+        elif (found := _booster(part)) is not None:
+            forest, coded = found
+            others.append((forest, (*steps, *coded)))
     for steps, width, found in trees.values():
         yield forest_of_trees(found, width), steps
     yield from others
@@ -142,7 +167,7 @@ def _booster(part):
         return None
     if not ensemble.splits:
         return None
-    return forest_of_ensemble(ensemble)
+    return forest_of_ensemble(ensemble), (Coded(ensemble.words, ensemble.width),) if ensemble.words else ()
 
 
 def _parts(model, steps):
@@ -219,8 +244,8 @@ def _undo(step, rows, filler):
         return rows
     if name in IMPUTERS or not hasattr(step, "inverse_transform"):
         raise NoWayBack(f"{name} cannot be undone")
-    back = step.inverse_transform(rows.astype(numpy.float64))
-    return numpy.asarray(back.toarray() if hasattr(back, "toarray") else back)
+    undone = step.inverse_transform(rows.astype(numpy.float64))
+    return numpy.asarray(undone.toarray() if hasattr(undone, "toarray") else undone)
 
 
 def _undo_columns(step, rows, filler):
@@ -273,8 +298,12 @@ def _undo_ordinal(step, rows, filler):
     for column, known in enumerate(step.categories_):
         codes = rows[:, column]
         drawn = random.integers(0, len(known), len(rows))
-        places = numpy.where(numpy.isnan(codes), drawn, numpy.clip(numpy.nan_to_num(codes).round(), 0, len(known) - 1))
-        table[:, column] = [known[int(place)] for place in places]
+        last = (
+            len(known) if step.handle_unknown == "use_encoded_value" else len(known) - 1
+        )  # one more is an unknown one
+        places = numpy.where(numpy.isnan(codes), drawn, numpy.clip(numpy.nan_to_num(codes).round(), 0, last))
+        values = [*known, "?" if isinstance(known[0], str) else -1.0]
+        table[:, column] = [values[int(place)] for place in places]
     return table if any(isinstance(value, str) for value in table[0]) else table.astype(numpy.float64)
 
 

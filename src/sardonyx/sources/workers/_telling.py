@@ -21,7 +21,7 @@ def telling(model, inputs):
     if known:
         listed = [known.get(place, []) for place in range(len(columns))]
         found["categories"] = by_input(columns, listed)
-        found["texts"] = _strings(inputs, found["categories"])
+        found["texts"] = strings_of(inputs, found["categories"])
     found["landmarks"] = by_input(columns, landmarks(model, len(columns)))
     add_paths(found, paths(model, inputs))
     return found
@@ -50,7 +50,7 @@ def by_input(columns, lists):
     return found
 
 
-def _strings(inputs, categories):
+def strings_of(inputs, categories):
     """{input of strings: all of its categories}"""
     return {
         item["name"]: sorted({str(value) for values in categories[item["name"]] for value in values})
@@ -197,9 +197,9 @@ def precision(model, inputs, found, ask):
     """The float types that the estimator takes, the one to export for first: float32 unless that is too coarse for it."""
     rows = draw(inputs, found, 2)
     taken = [kind for kind in ("float32", "float64") if ask(as_type(rows, kind)) is not None] or ["float32"]
-    if taken == ["float32", "float64"] and not was_fitted_in_single(model) and is_coarse(inputs, found, ask):
-        return ["float64", "float32"]
-    return taken
+    if taken != ["float32", "float64"] or was_fitted_in_single(model):
+        return taken
+    return taken[::-1] if turns_on_data(model) or is_coarse(inputs, found, ask) else taken
 
 
 def typed(inputs, kinds):
@@ -219,6 +219,17 @@ def was_fitted_in_single(model):
     steps = [step for _, step in getattr(model, "steps", ())] or [model]
     held = [value for step in steps for value in getattr(step, "__dict__", {}).values()]
     return any(getattr(value, "dtype", None) == numpy.float32 for value in held)
+
+
+def turns_on_data(model):
+    """Whether splits turn at values of the data, as those of histogram boosting do, which float32 does not hold."""
+    for step in [step for _, step in getattr(model, "steps", ())] or [model]:
+        mapper = getattr(step, "_bin_mapper", None)
+        # With fewer distinct values than bins, splits lie between two values.
+        full = [limits for limits in getattr(mapper, "bin_thresholds_", ()) if len(limits) >= step.max_bins - 1]
+        if any(numpy.any(limits != limits.astype(numpy.float32)) for limits in full):
+            return True
+    return False
 
 
 def is_coarse(inputs, found, ask):

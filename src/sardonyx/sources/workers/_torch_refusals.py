@@ -7,6 +7,8 @@ import traceback
 
 import torch
 
+from ._torch_meanings import MEANINGS
+
 
 class Refused(RuntimeError):
     """A refusal in plain words. `where` is file:line of the user's code, `hint` the next step."""
@@ -16,37 +18,11 @@ class Refused(RuntimeError):
         self.hint, self.where = hint, where
 
 
-# What torch says -> what it means. The groups of the pattern fill the sentence; the first pattern that is found counts.
-MEANINGS = (
-    (r"Could not guard on data-dependent expression|get value out of a tracing tensor|DataDependentOutputException",
-     "the path depends on the values of a tensor, and {route} follows one path; route script keeps both"),
-    (r"tracing inferred a static shape of (\d+) for dimension inputs\['?\w+'?\](?:\[(\d+)\])?\.shape\[(\d+)\]",
-     "the code works only with size {0} in dimension {2} of {input}, which was asked to be dynamic"),
-    (r"specialized it to be a constant \((\d+)\)",
-     "the code works only with size {0} in a dimension that was asked to be dynamic"),
-    (r"failed to unpack the object at pos \d+ with error .*FakeTensor",
-     "a size is computed from the values of a tensor, which {route} cannot follow; route trace may"),
-    (r"No ONNX function found for <OpOverload\(op='([^']+)'",
-     "there is no ONNX form of {0} in {route}; the model has to do without it"),
-    (r"Exporting the operator '([^']+)' to ONNX opset version (\d+) is not supported\. Support for this operator was added "
-     r"in version (\d+)", "{0} has an ONNX form from opset {2} on; opset {1} was asked for"),
-    (r"Exporting the operator 'prim::isinstance'",
-     "the code asks for the type of a value, which {route} cannot express; route trace may"),
-    (r"Exporting the operator '([^']+)' to ONNX opset version (\d+) is not supported",
-     "there is no ONNX form of {0} in {route} at opset {1}; route dynamo may have one"),
-    (r"ONNX export of operator ([^,]+), (.+?)\. Please", "{0}: {1}, which {route} cannot export"),
-    (r"required keyword attribute 'Subgraph' is undefined",
-     "a torch.autograd.Function cannot be exported by {route}; routes dynamo and trace take it apart"),
-    (r"did not have observable data dependence with trace inputs",
-     "an output does not depend on any input, which {route} cannot record"),
-    (r"(\S.*) INTERNAL ASSERT FAILED", "an internal check of PyTorch's exporter failed ({0})"),
-    (r"No module named '(\w+)'", "{route} needs the package {0}, which this interpreter does not have"),
-)  # fmt: skip
 # How torch points at a line of Python in its messages.
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _OPERATOR = re.compile(r"Exporting the operator '([^']+)'")
+LONGEST = 240
 _MARKER = "<--- HERE"  # under the piece of code that the TorchScript compiler stopped at
-_ADVICE = r'\n\s*File "|\n\n|Here are some suggestions|\[Caused by the value|The original call is'
 _COLOUR = re.compile(r"\x1b\[\d+m")
 _PYTHON = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _OURS = tuple(os.path.dirname(os.path.realpath(path)) + os.sep for path in (torch.__file__, __file__))
@@ -56,7 +32,7 @@ _EXPORTERS = tuple(os.path.join("site-packages", name, "") for name in ("onnxscr
 def refusal(error, route, job, held):
     """The refusal that an exporter's error amounts to."""
     chain = _chain(error)
-    text = "\n".join(_COLOUR.sub("", str(link)) for link in chain)
+    text = "\n".join(f"{type(link).__name__}: {_COLOUR.sub('', str(link))}" for link in chain)
     where = _place_in(text) or _place_of(chain) or _place_of_operator(text, route, job, held)
     for pattern, sentence in MEANINGS:
         found = re.search(pattern, text)
@@ -85,7 +61,15 @@ def first_words(error):
         r'(?s)(.+?):?\s*(?:\n\s*File "|\n\n|Here are some suggestions|\[Caused by the value|The original call is)', text
     )
     first = " ".join((cut[1] if cut else text).split()).rstrip(".")
-    return f"{type(error).__name__}: {first[:240]}" if first else type(error).__name__
+    return f"{type(error).__name__}: {_shortened(first)}" if first else type(error).__name__
+
+
+def _shortened(text):
+    """A long text up to the end of a sentence, or else of a word."""
+    if len(text) <= LONGEST:
+        return text
+    sentences = text[:LONGEST].rpartition(". ")[0]
+    return sentences if len(sentences) > LONGEST // 3 else text[: LONGEST - 2].rpartition(" ")[0] + " …"
 
 
 def _input(found, job):

@@ -51,7 +51,8 @@ def run(route, held, job):
             "a torch.export program stays in the mode in which it was exported",
             hint="convert the module itself with --training",
         )
-    with plain_attention():
+    # Where gradients could be asked for, attention takes another path, whose memory does not allow every view.
+    with plain_attention(), torch.set_grad_enabled(job.training):
         return ROUTES[kind, route](held, job)
 
 

@@ -12,27 +12,65 @@ IR_VERSION = 8
 MODES = {"BRANCH_LEQ": 0, "BRANCH_LT": 1, "BRANCH_MEMBER": 6}  # of the operator TreeEnsemble
 
 
-def graph_of(ensemble, *, classes, opset, double, input_name):
-    """The model. With `classes` it gives `label` and `probabilities`, without them `prediction`."""
+def graph_of(ensemble, *, classes, opset, double, inputs):
+    """The model. With `classes` it gives `label` and `probabilities`, without them `prediction`.
+
+    `inputs` has one name, of a table of numbers, or one for each column of a frame, in which categories are words.
+    """
     if not ensemble.leaves and ensemble.coefficients is None:
         raise Refused("the model has no trees", "train it first")
     build = Builder(TensorProto.DOUBLE if double else TensorProto.FLOAT)
-    scores = _scores(build, ensemble, _cleaned(build, ensemble, input_name))
+    table = inputs[0] if len(inputs) == 1 else _coded(build, ensemble, inputs)
+    scores = _scores(build, ensemble, _cleaned(build, ensemble, table))
     if classes is None:
         outputs = [(build.rename(_linked(build, ensemble, scores), "prediction"), build.kind)]
     else:
         outputs = _classified(build, ensemble, scores, classes)
-    columns = ensemble.width
     graph = helper.make_graph(
         build.nodes,
         "trees",
-        [helper.make_tensor_value_info(input_name, build.kind, ["batch", columns])],
+        _taken(build, ensemble, inputs),
         [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs],
         build.constants,
     )
     ml = 5 if ensemble.categorical() else 3
     imports = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", ml)]
     return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION, producer_name="sardonyx")
+
+
+def _taken(build, ensemble, inputs):
+    if len(inputs) == 1:
+        return [helper.make_tensor_value_info(inputs[0], build.kind, ["batch", ensemble.width])]
+    kinds = [
+        TensorProto.STRING if is_of_words(ensemble.words.get(place)) else build.kind for place in range(len(inputs))
+    ]
+    return [helper.make_tensor_value_info(name, kind, ["batch", 1]) for name, kind in zip(inputs, kinds)]
+
+
+def is_of_words(categories):
+    """Whether a column's categories are words; others are numbers of the user's own."""
+    return bool(categories) and isinstance(categories[0], str)
+
+
+def _coded(build, ensemble, inputs):
+    """The columns of a frame as one table, in which a category is its code and an unknown one is missing."""
+    columns = []
+    for place, name in enumerate(inputs):
+        known = ensemble.words.get(place)
+        if is_of_words(known):
+            codes = {"keys_strings": known, "values_floats": [float(code) for code in range(len(known))]}
+            column = build.add("LabelEncoder", name, domain="ai.onnx.ml", default_float=math.nan, **codes)
+            columns.append(build.add("Cast", column, to=build.kind) if build.kind != TensorProto.FLOAT else column)
+        elif known:
+            same = build.add("Cast", build.add("Equal", name, build.constant([known])), to=build.kind)
+            code = build.add("MatMul", same, build.constant([[code] for code in range(len(known))]))
+            count = build.add("ReduceSum", same, build.constant([1], numpy.int64), keepdims=1)
+            columns.append(
+                build.add("Where", build.add("Greater", count, build.constant(0.0)), code, build.constant(math.nan))
+            )
+        else:
+            columns.append(name)
+    return build.add("Concat", *columns, axis=1)
 
 
 class Builder:
@@ -209,7 +247,15 @@ def _step(build, ensemble, scores):
     return build.add("Cast", build.add("Greater", scores, build.constant(0.0)), to=build.kind)
 
 
+def _mean_and_variance(build, ensemble, scores):
+    """The first score as it is; the second is the logarithm of a standard deviation."""
+    mean, spread = (build.add("Gather", scores, build.constant([n], numpy.int64), axis=1) for n in (0, 1))
+    variance = build.add("Exp", build.add("Mul", spread, build.constant(2.0)))
+    return build.add("Concat", mean, variance, axis=1)
+
+
 LINKS = {
+    "mean and variance": _mean_and_variance,
     "identity": lambda build, ensemble, scores: build.add("Identity", scores),
     "sigmoid": _sigmoid,
     "exp": lambda build, ensemble, scores: build.add("Exp", scores),

@@ -7,13 +7,14 @@ import warnings
 import numpy
 
 from . import _estimators, _skl2onnx
-from ._boosters import columns_of, ensemble_of, is_classifier, library, width_of
+from ._boosters import columns_of, ensemble_of, inputs_of, is_classifier, library, table_of, width_of
 from ._boosters import predict as ask
+from ._ensemble import plain_message
 from ._estimators import Refused, as_precise_as
 from ._interface import axes_of, settle
 from ._landmarks import spread
-from ._spaces import paths
-from ._telling import add_paths, as_type, draw, holes, precision, takes_infinity, typed
+from ._spaces import named_columns, paths
+from ._telling import add_paths, as_type, by_input, draw, holes, precision, strings_of, takes_infinity, typed
 from ._tree_graph import graph_of
 
 DISTRIBUTIONS = ("xgboost", "xgboost-cpu", "lightgbm", "catboost", "onnxmltools", "skl2onnx", "onnx", "scikit-learn")
@@ -46,9 +47,8 @@ def describe(model):
     """Inputs, outputs, the objective and link, and what the inputs may hold; see _telling.py."""
     if library(model) == "sklearn":
         return _estimators.describe(model)
-    inputs = [{"name": "X", "dtype": "float32", "shape": ["batch", width_of(model)]}]
-    told = {}
-    known = {"landmarks": {"X": [[]] * width_of(model)}}
+    inputs = inputs_of(model)
+    told, known = {}, {"landmarks": {"X": [[]] * width_of(model)}}
     try:
         ensemble = ensemble_of(model)
     except Refused:  # the routes say why
@@ -90,9 +90,12 @@ def _known(ensemble, model, inputs):
     for split in ensemble.splits:
         if split.mode == "BRANCH_MEMBER":
             codes[split.feature].update(map(float, split.value))
-    known = {"landmarks": {"X": [spread(values) for values in turns]}}
-    if any(codes):
-        known["categories"] = {"X": [sorted(values) for values in codes]}
+    columns = named_columns(inputs)
+    known = {"landmarks": by_input(columns, [spread(values) for values in turns])}
+    if any(codes) or ensemble.words:
+        lists = [ensemble.words.get(place) or sorted(values) for place, values in enumerate(codes)]
+        known["categories"] = by_input(columns, lists)
+        known["texts"] = strings_of(inputs, known["categories"])
     add_paths(known, paths(model, inputs))
     return known
 
@@ -112,7 +115,8 @@ def prepare(model, inputs, **_):
     """A call that asks for the probabilities of a classifier, from which its labels follow, or for the prediction."""
     if library(model) == "sklearn":
         return _estimators.prepare(model, inputs)
-    return (lambda: model.predict_proba(*inputs.values())) if is_classifier(model) else lambda: ask(model, inputs)
+    table = table_of(model, inputs)
+    return (lambda: model.predict_proba(table)) if is_classifier(model) else lambda: ask(model, inputs)
 
 
 def export(model, route, out, *, inputs, dynamic, opset, input_names=(), output_names=(), training=False):
@@ -145,9 +149,8 @@ def _is_fitted(model):
 
 def _by_trees(model, inputs, dynamic, opset, double=False):
     """Our own graph: read from the library's dump, so every objective, booster and category is kept."""
-    (name,) = inputs
     classes = numpy.asarray(model.classes_) if is_classifier(model) else None
-    return graph_of(ensemble_of(model), classes=classes, opset=opset, double=double, input_name=name), opset
+    return graph_of(ensemble_of(model), classes=classes, opset=opset, double=double, inputs=list(inputs)), opset
 
 
 def _by_onnxmltools(model, inputs, dynamic, opset):
@@ -156,6 +159,8 @@ def _by_onnxmltools(model, inputs, dynamic, opset):
 
     if library(model) == "catboost":
         raise Refused("onnxmltools takes no CatBoost models", "use --route trees or catboost")
+    if len(inputs) > 1:
+        raise Refused("onnxmltools loses the categories of a data frame", "use --route trees")
     ((name, array),) = inputs.items()
     axes = axes_of(dynamic, name)
     types = [(name, FloatTensorType([None if axis in axes else size for axis, size in enumerate(array.shape)]))]
@@ -175,7 +180,7 @@ def _by_onnxmltools(model, inputs, dynamic, opset):
 def _onnxmltools_refusal(model, error):
     if "gbtree_model_param" in str(error):
         return Refused("onnxmltools takes the booster gbtree only", "use --route trees")
-    said = " ".join(str(error).partition("Stack trace")[0].split())[:300]
+    said = plain_message(str(error).partition("Stack trace")[0])
     return Refused(f"onnxmltools on {type(model).__name__}: {said or type(error).__name__}")
 
 
@@ -197,17 +202,16 @@ def _by_catboost(model, inputs, dynamic, opset):
 
     if library(model) != "catboost":
         raise Refused(f"{type(model).__name__} is not a CatBoost model", "use --route trees")
-    (name,) = inputs
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         try:
             model.save_model(path, format="onnx")
         except Exception as error:
-            raise Refused(f"CatBoost's own export: {' '.join(str(error).split())[:300]}") from error
+            raise Refused(f"CatBoost's own export: {plain_message(error)}") from error
         exported = onnx.load(path)
     from ._interface import rename
 
-    rename(exported.graph, exported.graph.input[0].name, name)
+    rename(exported.graph, exported.graph.input[0].name, next(iter(inputs)))
     _drop_maps(exported.graph)
     return exported, opset
 

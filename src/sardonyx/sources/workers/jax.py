@@ -2,14 +2,16 @@
 
 import contextlib
 import inspect
+import os
 import random
 import re
+import traceback
 import warnings
 
 import jax
 import numpy
 
-from ._harness import describe_error
+from ._harness import describe_error, is_user_code
 from ._jax_graph import look
 from ._jax_state import State, forget_traces, is_nnx, own_seeds
 from ._jax_steps import enable_x64, has_loop, in_double, in_steps
@@ -24,6 +26,7 @@ LOOKS_AT_VALUES = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
 
 # What a trace or jax2onnx says -> what it means (or nothing, if it says it well itself), and what to do about it.
 FIXED = "give that dimension a number in --input, or write the code so that it does not ask for its size"
+OTHERWISE = "write that step with other jax.numpy functions"
 REASONS = (
     (
         "boolean conversion of traced",
@@ -44,7 +47,7 @@ REASONS = (
     ("cannot be interpreted as an integer", "its Python code counts up to a size that is open", FIXED),
     ("Symbolic dimension", "", FIXED),
     ("static", "", FIXED),
-    ("primitive", "", "write that step with other jax.numpy functions"),
+    ("primitive", "", OTHERWISE),
 )
 
 
@@ -305,9 +308,21 @@ def _for_inference(function):
 
 def _refusal(error):
     """The exporter's reason in one line, what to do about it, and where in the user's code it is."""
-    said = _first_words(error)
+    said, where = _first_words(error), describe_error(error)["where"]
+    rule = _failing_rule(error)
+    if rule:
+        return Refused(f"jax2onnx: its rule for {rule} fails: {type(error).__name__}: {said}", OTHERWISE, where)
     known = next(((meaning, hint) for words, meaning, hint in REASONS if words in str(error)), ("", ""))
-    return Refused(f"jax2onnx: {known[0] or said}", known[1], describe_error(error)["where"])
+    return Refused(f"jax2onnx: {known[0] or said}", known[1], where)
+
+
+def _failing_rule(error):
+    """The step whose rule in jax2onnx raised by accident, and not to say that it cannot do something."""
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    known = [name for name in frames if is_user_code(name) or "jax2onnx" in name.split(os.sep)]
+    accident = isinstance(error, (*LOOKS_AT_VALUES, AttributeError, IndexError, KeyError, ValueError))
+    inside = bool(known) and "plugins" in known[-1].split(os.sep)
+    return os.path.basename(known[-1])[: -len(".py")] if accident and inside else ""
 
 
 def _first_words(error):
