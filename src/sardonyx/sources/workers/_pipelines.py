@@ -1,6 +1,7 @@
-"""Our own converters, which skl2onnx calls for the parts of a pipeline: boosters, histogram boosting, and texts."""
+"""Our own converters, which skl2onnx calls for the parts of a pipeline: boosters, trees of histograms, texts, transformers."""
 
 import contextlib
+import functools
 from unittest import mock
 
 import numpy
@@ -11,7 +12,6 @@ from ._ensemble import from_histograms
 from ._one_hot import graph_of_one_hot
 from ._transformers import GRAPHS, graph_of_transformer, width_of_imputer
 from ._tree_graph import graph_of
-from ._trees import OURS
 from ._vectorizers import graph_of_texts, takes
 
 HISTOGRAMS = ("SklearnHistGradientBoostingClassifier", "SklearnHistGradientBoostingRegressor")
@@ -35,11 +35,8 @@ def our_converters(parts):
             _register(cls)
         for name in HISTOGRAMS:
             _replace(name, convert_histograms)
-        for name, weighted in (("SklearnCountVectorizer", False), ("SklearnTfidfVectorizer", True)):
-            _replace(name, _texts_converter(name, weighted))
-        for name in GRAPHS:
-            _replace("Sklearn" + name, _transformer_converter("Sklearn" + name))
-        _replace("SklearnOneHotEncoder", _one_hot_converter())
+        for name, graph_for in OURS.items():
+            _replace(name, _ours_first(name, graph_for))
         shapes = _registration._shape_calculator_pool
         shapes["SklearnSimpleImputer"] = _imputer_shapes(shapes["SklearnSimpleImputer"])
         shapes.update({name: _frame_shapes(shapes[name]) for name in HISTOGRAMS})
@@ -84,54 +81,48 @@ def _replace(name, convert):
     _registration._converter_pool[name] = _registration.RegisteredConverter(convert, options)
 
 
-def _texts_converter(name, weighted):
+def _ours_first(name, graph_for):
+    """A converter that adds our graph, and calls skl2onnx's own where there is none for the settings of an estimator."""
     from skl2onnx.common import _registration
 
     original = _registration._converter_pool[name]
 
-    def convert_texts(scope, operator, container):
-        if takes(operator.raw_operator):
-            _embed(graph_of_texts(operator.raw_operator, weighted=weighted), scope, operator, container)
-        else:
-            original(scope, operator, container)
-
-    return convert_texts
-
-
-def _transformer_converter(name):
-    from skl2onnx.common import _registration
-
-    original = _registration._converter_pool[name]
-
-    def convert_transformer(scope, operator, container):
-        kinds = {type(value.type).__name__ for value in operator.inputs}
-        graph = None
-        if len(kinds) == 1 and kinds <= {"FloatTensorType", "DoubleTensorType"}:
-            graph = graph_of_transformer(operator.raw_operator, double=kinds == {"DoubleTensorType"})
+    def convert(scope, operator, container):
+        graph = graph_for(operator)
         if graph is None:
             original(scope, operator, container)
         else:
             _embed(graph, scope, operator, container)
 
-    return convert_transformer
+    return convert
 
 
-def _one_hot_converter():
-    from skl2onnx.common import _registration
+def _texts(operator, *, weighted):
+    vectorizer = operator.raw_operator
+    return graph_of_texts(vectorizer, weighted=weighted) if takes(vectorizer) else None
 
-    original = _registration._converter_pool["SklearnOneHotEncoder"]
 
-    def convert_one_hot(scope, operator, container):
-        inputs = [(type(value.type).__name__, _width(value.type.shape)) for value in operator.inputs]
-        if len(inputs) == 1:
-            inputs = [(inputs[0][0], operator.raw_operator.n_features_in_)]
-        graph = graph_of_one_hot(operator.raw_operator, inputs, type(operator.outputs[0].type).__name__)
-        if graph is None:
-            original(scope, operator, container)
-        else:
-            _embed(graph, scope, operator, container)
+def _transformer(operator):
+    kinds = {type(value.type).__name__ for value in operator.inputs}
+    if len(kinds) > 1 or not kinds <= {"FloatTensorType", "DoubleTensorType"}:
+        return None
+    return graph_of_transformer(operator.raw_operator, double=kinds == {"DoubleTensorType"})
 
-    return convert_one_hot
+
+def _one_hot(operator):
+    inputs = [(type(value.type).__name__, _width(value.type.shape)) for value in operator.inputs]
+    if len(inputs) == 1:
+        inputs = [(inputs[0][0], operator.raw_operator.n_features_in_)]
+    return graph_of_one_hot(operator.raw_operator, inputs, type(operator.outputs[0].type).__name__)
+
+
+# The operators of skl2onnx for which there is a graph of our own, at least for some settings.
+OURS = {
+    "SklearnCountVectorizer": functools.partial(_texts, weighted=False),
+    "SklearnTfidfVectorizer": functools.partial(_texts, weighted=True),
+    "SklearnOneHotEncoder": _one_hot,
+    **{"Sklearn" + name: _transformer for name in GRAPHS},
+}
 
 
 def _width(shape):
@@ -219,6 +210,6 @@ def _embed(graph, scope, operator, container):
             [names[name] for name in node.output],
             op_domain=node.domain,
             op_version=VERSIONS.get(node.domain, container.target_opset_any_domain("")),
-            name=scope.get_unique_operator_name(OURS),
+            name=scope.get_unique_operator_name("sardonyx"),
             **{attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute},
         )

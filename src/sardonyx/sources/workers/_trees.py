@@ -7,7 +7,6 @@ from unittest import mock
 import numpy
 from onnx import TensorProto
 
-OURS = "sardonyx"  # begins the names of nodes that our own converters add
 TREES = ("TreeEnsembleClassifier", "TreeEnsembleRegressor")
 ROUNDING = ("DecisionTree", "ExtraTree", "RandomForest", "GradientBoosting", "IsolationForest")
 CONVERTERS = ("decision_tree", "random_forest", "gradient_boosting", "isolation_forest")
