@@ -52,7 +52,7 @@ def test_it_says_what_and_where_answers_and_ends_well_on_sigterm(model: Path) ->
         assert server.predict() == {"y": [[70.0, 80.0, 90.0]]}
         code, answer = server.stop()
     assert code == 0
-    assert answer == {"verb": "serve", "ok": True, "verdict": "stopped", "answered": 1}
+    assert answer == {"verb": "serve", "ok": True, "verdict": "stopped", "answered": 1, "findings": []}
     assert any("POST /predict 200" in line for line in server.lines)
 
 

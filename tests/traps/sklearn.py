@@ -94,7 +94,7 @@ def letters_within_words() -> Any:
     return classified(TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 3)))
 
 
-@add(TEXT, **texts("ab", "good\tcake", "x y", "é"))
+@add(TEXT, **texts("ab", "good\tcake", "x y", "é", "good   cake"))
 def letters() -> Any:
     """Groups of letters across words, where runs of blanks become one."""
     from sklearn.feature_extraction.text import CountVectorizer

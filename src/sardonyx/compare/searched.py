@@ -14,6 +14,7 @@ from sardonyx.compare.cases import Case, ground
 from sardonyx.compare.probes import around
 from sardonyx.compare.sides import OnnxSide, OriginalSide, Pairing, Side
 from sardonyx.falsify import Answered, Budget, Hints, Search
+from sardonyx.falsify.description import under_names
 from sardonyx.falsify.estimator import estimator_probes
 from sardonyx.falsify.graph_goals import GraphGoals
 from sardonyx.model import Model
@@ -72,7 +73,7 @@ def searched_cases(
 ) -> Iterator[list[Case]]:
     """Groups of cases: the fixed kinds first, then what is found on the way into the code and the graphs."""
     sizes, probe, named = ground(theirs, signature, seed)
-    description = theirs.original.describe() if isinstance(theirs, OriginalSide) else {}
+    description = under_names(theirs.original.describe(), named) if isinstance(theirs, OriginalSide) else {}
     with TemporaryDirectory(prefix="sardonyx-") as scratch, ExitStack() as stack:
         watched = Watched(ours, pairing, Path(scratch), stack)
         search = Search(

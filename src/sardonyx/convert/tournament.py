@@ -20,6 +20,7 @@ from sardonyx.convert.report import Outcome, report, unsteady_report
 from sardonyx.convert.spent import Spent
 from sardonyx.errors import SourceFailed, UsageError
 from sardonyx.falsify import Answered, Budget, Hints, Probe, Search
+from sardonyx.falsify.description import under_names
 from sardonyx.falsify.estimator import estimator_probes
 from sardonyx.report import Report
 from sardonyx.samples import probes_of
@@ -93,6 +94,7 @@ def run_tournament(source: Any, output: Path, settings: Settings) -> Report:
         steadiness = _steadiness(original, inputs)
         if not settings.allows(steadiness):
             return unsteady_report(recognised, steadiness)
+        description = under_names(description, inputs.signature)
         tournament = _Tournament(original, inputs, description, Path(scratch), settings, steadiness)
         try:
             tournament.compete(routes)

@@ -6,6 +6,7 @@ import logging
 import os
 import random
 import signal
+import socket
 import sys
 import threading
 from contextlib import closing, suppress
@@ -134,8 +135,10 @@ def spare_ports(count: int) -> list[int]:
     """Ports that are free now, and that no outgoing connection takes until Ray comes to use them, a minute later."""
     found: list[int] = []
     for port in random.SystemRandom().sample(_SPARE, len(_SPARE)):
-        with suppress(OutputError):
-            found.append(_free("0.0.0.0", port))
+        # Without SO_REUSEADDR, which would take a port that somebody has bound and does not listen on yet.
+        with suppress(OSError), socket.socket() as probing:
+            probing.bind(("0.0.0.0", port))
+            found.append(port)
         if len(found) == count:
             return found
     raise OutputError(f"fewer than {count} ports are free", hint="stop other servers on this machine")
