@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+import faulty_runtime
 import sardonyx
 from sardonyx.errors import MissingExtra, NotFound, SourceFailed, Untrusted, UsageError
 from sardonyx.model import Model
-from sardonyx.run.session import Session
+from sardonyx.run.session import Session, stored_level
 
 pytestmark = pytest.mark.heavy
 
@@ -129,6 +130,23 @@ def test_a_live_module_is_converted_in_place(tmp_path):
     example = torch.randn(3, 4)
     (score,) = Session(tmp_path / "m.onnx")({"input": example.numpy()}).values()
     np.testing.assert_allclose(score, module.eval()(example).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_an_export_that_the_runtimes_optimiser_breaks_is_kept_at_a_lower_level(tmp_path):
+    import torch
+
+    class Product(torch.nn.Module):
+        def forward(self, w, x):
+            return w.T @ x
+
+    report = sardonyx.convert(Product(), tmp_path / "m.onnx", inputs=["w=float32[3,2]", "x=float32[3]"])
+    assert report.verdict == "agrees"
+    (finding,) = [item for item in report["findings"] if item["code"] == "runtime-optimizer"]
+    assert "ORT_ENABLE_BASIC" in finding["hint"]
+    model = Model.load(tmp_path / "m.onnx")
+    assert stored_level(model) == "basic"
+    (answer,) = Session(model)(faulty_runtime.INPUTS).values()
+    assert answer.tolist() == faulty_runtime.ANSWER
 
 
 def test_a_missing_source_is_named(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 from sardonyx.convert.candidate import Candidate
 from sardonyx.convert.training import in_evaluation
 from sardonyx.errors import SourceFailed
+from sardonyx.falsify import Answered
 from sardonyx.falsify.graph_goals import GraphGoals
 from sardonyx.model import Model
 from sardonyx.signature import Array, Arrays
@@ -39,6 +40,7 @@ class Contender:
             exported.route, "agrees", exported.seconds, model, max_error=0.0, tolerance=0.0, repairs=done, reason=reason
         )
         self.used = 0.0  # the largest share of a tolerance that it used
+        self.fell_on: Answered | None = None  # the first answer of the original that it does not give
         self._stack = ExitStack()
         self._folder, self._timeout = folder, timeout
         self._goals: GraphGoals | None = None

@@ -13,6 +13,8 @@ import numpy as np
 from sardonyx.agreement import Judgement, OutputVerdict, Tolerance, judge
 from sardonyx.compare import noise
 from sardonyx.compare.noise import Noise
+from sardonyx.compare.optimizer import LOWER
+from sardonyx.compare.sides import PLAIN
 from sardonyx.compare.source_noise import SourceNoise
 from sardonyx.convert import repairs
 from sardonyx.convert.candidate import Candidate, fixed_dimensions, prepare
@@ -23,6 +25,7 @@ from sardonyx.errors import SardonyxError, SourceFailed
 from sardonyx.falsify import Answered
 from sardonyx.model import Model
 from sardonyx.report import Finding
+from sardonyx.run.session import LEVELS, store_level
 from sardonyx.signature import Array
 from sardonyx.sources import Exported, Failure, Original, Outputs
 
@@ -150,6 +153,24 @@ class Evaluation:
             if opened.racing:
                 return opened
             self.leave(opened)
+        return self._at_lower_level(fallen, exported)
+
+    def _at_lower_level(self, fallen: Contender | Candidate, exported: Exported) -> Contender | None:
+        """The export with the highest level of onnxruntime's optimiser at which it agrees, where the optimiser is wrong."""
+        fell_on = [fallen.fell_on] if isinstance(fallen, Contender) and fallen.fell_on is not None else self._answered
+        for level, items in ((PLAIN, fell_on), *((level, self._answered) for level in LOWER)):
+            model = self._prepared(exported)
+            store_level(model, level)
+            opened = self._open(exported, model)
+            if isinstance(opened, Candidate):
+                return None
+            self.judge(opened, items)
+            if opened.racing and items is self._answered:
+                opened.candidate = replace(opened.candidate, findings=(*opened.candidate.findings, _at_level(level)))
+                return opened
+            self.leave(opened)
+            if items is fell_on and not opened.racing:  # the export itself is wrong
+                return None
         return None
 
     def judge_spread(self, contender: Contender) -> None:
@@ -232,6 +253,7 @@ class Evaluation:
                 contender.candidate = replace(contender.candidate, max_error=worst.error, tolerance=worst.tolerance)
             return
         contender.candidate = _wrong(contender.candidate, item, answer, found)
+        contender.fell_on = item
 
         def differs(alone: Answered, other: Outputs) -> bool:
             judged = self._excused(self._judged(alone, other, allowed), alone, other, allowed)
@@ -242,6 +264,7 @@ class Evaluation:
 
     def _fail(self, contender: Contender, item: Answered, answer: Failure) -> None:
         reason = f"fails on probe '{item.probe.name}': {answer.reason}"
+        contender.fell_on = item
         contender.candidate = replace(
             contender.candidate, verdict="wrong", reason=reason, max_error=None, counterexample=proof(item, None)
         )
@@ -254,6 +277,15 @@ class Evaluation:
                 "if your inputs can be like this, check them before the model",
             )  # fmt: skip
             contender.candidate = replace(contender.candidate, findings=(*contender.candidate.findings, finding))
+
+
+def _at_level(level: str) -> Finding:
+    name = LEVELS[level].name
+    return Finding(
+        "warning", "runtime-optimizer", "", "onnxruntime's graph optimiser changes this model's answers; it agrees at the "
+        f"level '{level}', which is written into it and which sardonyx follows",
+        f"open its sessions elsewhere with graph_optimization_level = GraphOptimizationLevel.{name}",
+    )  # fmt: skip
 
 
 def spread_fault(theirs: Array, mine: Array) -> str:

@@ -8,6 +8,13 @@ import onnxruntime
 
 DISTRIBUTIONS = ("onnx", "onnxruntime", "onnxscript")
 DTYPES = {"tensor(float)": "float32", "tensor(double)": "float64"}
+# Where a model keeps how far onnxruntime may change its graph; run/session.py writes it.
+LEVEL_KEY = "sardonyx.optimization_level"
+LEVELS = {
+    "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+}
 
 
 class Refused(Exception):
@@ -28,6 +35,10 @@ class Held:
         source = origin if isinstance(origin, str) else origin.SerializeToString()
         try:
             self.session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+            level = LEVELS.get(self.session.get_modelmeta().custom_metadata_map.get(LEVEL_KEY))
+            if level is not None:
+                options.graph_optimization_level = level
+                self.session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise Refused(
                 f"onnxruntime does not load it: {_plain(error)}", "sardonyx check says what is wrong with it"
