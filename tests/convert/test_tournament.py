@@ -149,6 +149,23 @@ def test_an_export_that_the_runtimes_optimiser_breaks_is_kept_at_a_lower_level(t
     assert answer.tolist() == faulty_runtime.ANSWER
 
 
+DECIDES = """<ir_version: 10, opset_import: ["": 18]> g (float[batch,2] x) => (float[batch,2] y)
+<float limit = {LIMIT}, float two = {2}> {
+    s = ReduceSum<keepdims = 0>(x) t = Sin(s) far = Greater(t, limit)
+    y = If(far) <then_branch = a () => (float[batch,2] p) { p = Mul(x, two) },
+                 else_branch = b () => (float[batch,2] q) { q = Add(x, two) }>
+}"""
+
+
+@pytest.mark.parametrize(("limit", "verdict", "untaken"), [("0.5", "agrees", []), ("1.5", "partial", ["y"])])
+def test_a_branch_of_a_graph_that_no_probe_takes_makes_it_partial(tmp_path, limit, verdict, untaken):
+    """No sine is above one."""
+    source = Model.from_text(DECIDES.replace("LIMIT", limit)).save(tmp_path / "decides.onnx")
+    report = sardonyx.convert(source, tmp_path / "m.onnx")
+    assert report.verdict == verdict
+    assert [finding["where"] for finding in report["findings"] if finding["code"] == "unreached"] == untaken
+
+
 def test_a_missing_source_is_named(tmp_path):
     with pytest.raises(NotFound, match="nowhere"):
         sardonyx.convert(tmp_path / "nowhere.pt", tmp_path / "m.onnx")

@@ -30,6 +30,9 @@ CODES = {
     "not-tried": "Inputs that were not tried because the original takes long to answer.",
 }
 
+# Plugins and forms of sources that decide in a graph of their own, where Python's branches say nothing.
+GRAPHS = ("onnx", "tensorflow", "jax", "torchscript", "program")
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -43,6 +46,13 @@ class Outcome:
     steadiness: Steadiness
     unproven: Sequence[str]
     paths: Mapping[str, Any]  # what an estimator says of the leaves of its trees
+
+    @property
+    def untaken(self) -> list[tuple[str, bool]]:
+        """`If` nodes of the winner, where its graph is all that can be watched: the original's own code is not Python."""
+        watched = self.source.plugin in GRAPHS or self.source.form in GRAPHS
+        goals = self.winner.goals if watched and self.winner is not None else None
+        return [] if goals is None else goals.untaken
 
     @property
     def leaves_missed(self) -> int:
@@ -74,7 +84,7 @@ def report(outcome: Outcome, spent: Spent) -> Report:
         "repairs": list(winner.repairs),
     }  # fmt: skip
     findings = tuple(_findings(outcome, unreached))
-    partial = bool(unreached) or bool(outcome.unproven) or bool(outcome.leaves_missed)
+    partial = any((unreached, outcome.untaken, outcome.unproven, outcome.leaves_missed))
     summary = f"{outcome.output} by {winner.route}, opset {model.opset}; " + _reach(outcome, unreached)
     return Report(
         "convert", "partial" if partial else "agrees", True, fields, findings, (table,), summary=summary,
@@ -121,6 +131,11 @@ def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Ite
     yield from outcome.winner.candidate.findings
     yield from reach.findings(outcome.winner.model)
     yield from map(unreached_finding, unreached[:LISTED])
+    for node, taken in outcome.untaken[:LISTED]:
+        yield Finding(
+            "warning", "unreached", node, f"no probe took the {'then' if taken else 'else'} branch of this If node",
+            "give inputs that take it with --data, or search longer with --search SECONDS",
+        )  # fmt: skip
     if outcome.leaves_missed:
         why = f": {outcome.paths['blocked']}" if outcome.paths.get("blocked") else ""
         yield Finding(
@@ -166,6 +181,8 @@ def _reach(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> str:
     count = len(outcome.search.answered)
     if unreached:
         return f"no difference found on {count} inputs, but {len(unreached)} branches of the code were not reached"
+    if outcome.untaken:
+        return f"no difference found on {count} inputs, but {len(outcome.untaken)} branches of the graph were not taken"
     if outcome.leaves_missed:
         return (
             f"no difference found on {count} inputs, but {outcome.leaves_missed} leaves of the trees were not reached"

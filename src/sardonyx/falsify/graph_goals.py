@@ -1,6 +1,6 @@
-"""The conditions inside an ONNX graph as goals: each comparison is to come out true somewhere and false somewhere.
+"""The conditions inside an ONNX graph as goals: each `If` and each comparison is to come out true somewhere and false somewhere.
 
-The graph is run with, for every comparison, the smallest and largest of its outcome and of both its operands as further outputs.
+The graph is run with, for every condition, the smallest and largest of its outcome and of both its operands as further outputs.
 It costs a run of onnxruntime, so that a search can try hundreds of inputs before the original is asked.
 """
 
@@ -23,6 +23,7 @@ OPERATORS = {
     "Less": "Lt", "LessOrEqual": "LtE", "Greater": "Gt", "GreaterOrEqual": "GtE", "Equal": "Eq",
 }  # fmt: skip
 TESTS = frozenset(("IsNaN", "IsInf"))
+BRANCH = "If"
 NUMERIC = frozenset((
     ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.INT64, ir.DataType.INT32, ir.DataType.UINT8,
     ir.DataType.INT8, ir.DataType.INT16,
@@ -33,7 +34,7 @@ PREFIX = "sardonyx_goal_"
 
 @dataclass(frozen=True)
 class Condition:
-    """One comparison of the graph."""
+    """One comparison of the graph, or one `If` by what decides it."""
 
     number: int
     operator: str
@@ -78,6 +79,12 @@ class GraphGoals:
             if (condition.number, outcome) not in self.reached
         ]
 
+    @property
+    def untaken(self) -> list[tuple[str, bool]]:
+        """The `If` nodes that never came out so."""
+        names = {condition.number: condition.node for condition in self.conditions if condition.operator == BRANCH}
+        return [(names[number], outcome) for number, outcome in self.missing if number in names]
+
     def look(self, batches: Sequence[Arrays]) -> list[bool]:
         """Runs the inputs, and says of each whether it reached an outcome that was missing."""
         if self._session is None:
@@ -120,7 +127,12 @@ def watch(model: ir.Model) -> list[Condition]:
     """Adds the outputs to the main graph, and gives the conditions that they speak of."""
     graph = model.graph
     found: list[Condition] = []
-    for node in list(graph):
+    nodes = list(graph)
+    for node in nodes:
+        if node.op_type == BRANCH and len(found) < MOST and node.inputs[0] is not None and _on_values(node.inputs[0]):
+            _reduce(graph, node.inputs[0], f"{PREFIX}{len(found)}")
+            found.append(Condition(len(found), BRANCH, node.name or node.outputs[0].name or BRANCH))
+    for node in nodes:
         if len(found) == MOST:
             break
         if node.op_type not in OPERATORS and node.op_type not in TESTS:
@@ -135,6 +147,23 @@ def watch(model: ir.Model) -> list[Condition]:
                 _reduce(graph, value, f"{PREFIX}{number}_{side}")
         found.append(Condition(number, OPERATORS.get(node.op_type, node.op_type), node.name or node.op_type))
     return found
+
+
+def _on_values(value: ir.Value) -> bool:
+    """Whether the value is computed from the values of an input, and not from its size alone."""
+    waiting, seen = [value], set()
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        node = one.producer()
+        if node is None:
+            if one.is_graph_input() and one.const_value is None:
+                return True
+        elif node.op_type not in ("Shape", "Size"):
+            waiting += [given for given in node.inputs if given is not None]
+    return False
 
 
 def _reduce(graph: ir.Graph, value: ir.Value, name: str) -> None:
