@@ -10,6 +10,11 @@ import numpy as np
 from sardonyx.signature import Arrays
 from sardonyx.sources import Outputs, Trial
 
+# Comparisons that NaN makes false without anybody's asking for it; x != x asks.
+ORDERS = ("Lt", "LtE", "Gt", "GtE")
+# Beyond this, few models are meant to answer.
+LARGE = 1e3
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -46,6 +51,21 @@ class Answered:
     probe: Probe
     outputs: Outputs
     trial: Trial
+
+    @property
+    def compares_nan(self) -> bool:
+        """Whether a condition of the code compared NaN, which comes out false by no intention of the model's author."""
+        return any(np.isnan(gap[:4]).any() and gap[4] in ORDERS for gap in self.trial.gaps.values())
+
+    @property
+    def overflows(self) -> bool:
+        """Whether large finite numbers go in and NaN or infinities come out: the original is not meant for them."""
+        given = [array for array in self.probe.arrays.values() if array.dtype.kind == "f" and array.size]
+        finite = all(bool(np.isfinite(array).all()) for array in given)
+        large = finite and any(float(np.abs(array).max()) > LARGE for array in given)
+        return large and any(
+            not np.isfinite(array).all() for array in map(np.asarray, self.outputs.arrays) if array.dtype.kind == "f"
+        )
 
     @property
     def handled(self) -> bool:

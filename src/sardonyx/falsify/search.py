@@ -209,8 +209,8 @@ class Search:
     def _note(self, item: Answered) -> Answered:
         """Keeps an answer and what it reached. Where a soft probe takes a new branch, the code was written for such values."""
         novel = item.trial.reached - self._reached
-        if item.probe.soft and (novel or item.handled):
-            item = replace(item, probe=replace(item.probe, soft=False))
+        meant = item.probe.soft and not item.compares_nan and (novel or item.handled)
+        item = replace(item, probe=replace(item.probe, soft=(item.probe.soft and not meant) or item.overflows))
         self._reached |= item.trial.reached
         if novel and len(self._corpus) < CORPUS:
             self._corpus.append(item.probe.arrays)

@@ -50,11 +50,14 @@ class Coverage:
         self._files = {}
         self._branches = {}
         self._constants = {}
-        self.reached, self.gaps = set(), {}
+        self.reached, self.gaps, self._every = set(), {}, False
 
-    def run(self, function):
-        """What the function gives. `reached` and `gaps` then speak of this call alone."""
-        self.reached, self.gaps = set(), {}
+    def run(self, function, every=False):
+        """What the function gives. `reached` and `gaps` then speak of this call alone.
+
+        Numbers are looked at where one of a condition's outcomes is missing, or `every` time.
+        """
+        self.reached, self.gaps, self._every = set(), {}, every
         before = sys.gettrace()
         sys.settrace(self._entered)
         try:
@@ -105,14 +108,14 @@ class Coverage:
         self.reached.add((branch.key, outcome))
 
     def _look(self, branch, frame):
-        """Notes what the condition depends on and, while one of its outcomes is missing, the numbers it compares."""
+        """Notes what the condition depends on and the numbers it compares."""
         if branch.test is None:
             return
         depends = Dependence(frame, branch)
         kind = depends.of(branch.test)
         if RANKS[kind] > RANKS[branch.depends]:
             branch.depends = kind
-        if not all(branch.taken):
+        if self._every or not all(branch.taken):
             gap = gap_of(branch.test, frame)
             if gap is not None:
                 self.gaps[branch.key] = gap

@@ -234,9 +234,15 @@ def answer(worker, model, inputs, double=False, coverage=None, limit=None):
     with within(limit):
         if coverage is None:
             return worker.predict(model, inputs, double=double), {"seconds": time.process_time() - started}
-        outputs = coverage.run(lambda: worker.predict(model, inputs, double=double))
+        outputs = coverage.run(
+            lambda: worker.predict(model, inputs, double=double), any(map(_has_nan, inputs.values()))
+        )
     seen = {"reached": sorted(coverage.reached), "gaps": coverage.gaps, "seconds": time.process_time() - started}
     return outputs, seen
+
+
+def _has_nan(array):
+    return array.dtype.kind == "f" and bool((array != array).any())
 
 
 class TooSlow(Exception):
