@@ -46,6 +46,9 @@ def convert(
     first_call: Annotated[
         bool, typer.Option("--first-call", help="Of a model with a state, export what the first call answers.")
     ] = False,
+    state: Annotated[
+        bool, typer.Option("--state", help="Of a PyTorch model with a state, make it inputs and outputs of the export.")
+    ] = False,
     search: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="How long to ask the original in the search; 8 by default.")
     ] = None,
@@ -56,7 +59,7 @@ def convert(
         source, output, inputs=input, example=example, weights=weights, opset=opset, route=route,
         input_names=_names(input_names), output_names=_names(output_names), training=training, python=python, trust=trust,
         rtol=rtol, atol=atol, timeout=timeout, data=data, label=label, allow_random=allow_random, first_call=first_call,
-        search=search, seed=seed,
+        state=state, search=search, seed=seed,
     )  # fmt: skip
 
 

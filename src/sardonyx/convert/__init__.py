@@ -31,6 +31,7 @@ def convert(
     label: str | None = None,
     allow_random: bool = False,
     first_call: bool = False,
+    state: bool = False,
     search: float | None = None,
     seed: int = 0,
 ) -> Report:
@@ -41,13 +42,15 @@ def convert(
     a tuple in order, dicts and tuples inside included. `python` names another interpreter that has the framework. `trust`
     allows pickles. `data` are inputs of yours that the search starts from, in their own precision. `rtol` and `atol` add to
     the measured tolerance. `search` bounds the seconds that the original is asked in. A model that is random or carries a
-    state is refused unless `allow_random` or `first_call` says how to treat it.
+    state is refused unless `allow_random`, `first_call` or `state` says how to treat it: `state` makes what a call changes in a
+    PyTorch module an input and an output of the export, named `state_NAME` and `next_NAME`.
     """
     from sardonyx.convert.tournament import Settings, run_tournament
 
     settings = Settings(
         inputs=tuple(inputs), example=example, weights=weights, opset=opset, route=route, input_names=tuple(input_names),
         output_names=tuple(output_names), training=training, python=python, trust=trust, rtol=rtol, atol=atol,
-        timeout=timeout, data=data, label=label, allow_random=allow_random, first_call=first_call, search=search, seed=seed,
+        timeout=timeout, data=data, label=label, allow_random=allow_random, first_call=first_call, state=state,
+        search=search, seed=seed,
     )  # fmt: skip
     return run_tournament(source, Path(output), settings)

@@ -57,6 +57,13 @@ def settle(specs: Sequence[str], example: Any, description: Mapping[str, Any], *
     return Inputs(signature, signature.fit(given))
 
 
+def with_state(inputs: Inputs, state: Sequence[Mapping[str, Any]]) -> Inputs:
+    """The inputs, and after them the state of the model as it is before the first call."""
+    specs = [TensorSpec(item["name"], item["dtype"], tuple(item["shape"])) for item in state]
+    values = {item["name"]: np.array(item["value"], item["dtype"]).reshape(item["shape"]) for item in state}
+    return Inputs(Signature((*inputs.signature.inputs, *specs)), {**inputs.example, **values})
+
+
 def _plausible(signature: Signature, description: Mapping[str, Any]) -> Arrays | None:
     """The example that the framework itself gives and accepts, in the types of the signature; None where it has none."""
     rows = description.get("example") or {}

@@ -122,7 +122,7 @@ def _unsteady_findings(steadiness: Steadiness) -> Iterator[Finding]:
         yield Finding(
             "error", "stateful-original", ", ".join(steadiness.state),
             f"the second call with the same inputs gives other values of {', '.join(steadiness.state)}{held}",
-            "make the state an input and an output of the model, or pass --first-call to export what the first call answers",
+            "pass --state to make it inputs and outputs of the export, or --first-call to export what the first call answers",
         )  # fmt: skip
 
 

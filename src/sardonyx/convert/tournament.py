@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sardonyx.columns import store_fitted
 from sardonyx.convert.candidate import Candidate, rename
 from sardonyx.convert.contender import Contender
 from sardonyx.convert.evaluate import Evaluation
-from sardonyx.convert.inputs import Inputs, settle
+from sardonyx.convert.inputs import Inputs, settle, with_state
 from sardonyx.convert.ranking import best
 from sardonyx.convert.report import Outcome, report, unsteady_report
 from sardonyx.convert.spent import Spent
@@ -24,6 +25,7 @@ from sardonyx.falsify.description import under_names
 from sardonyx.falsify.estimator import estimator_probes
 from sardonyx.report import Report
 from sardonyx.samples import probes_of
+from sardonyx.signature import Signature
 from sardonyx.sources import Exported, Failure, Original, Source, Steadiness, recognise
 
 # Every exporter writes it well, and onnxruntime has loaded it since 1.14.
@@ -71,6 +73,7 @@ class Settings:
     label: str | None = None
     allow_random: bool = False
     first_call: bool = False
+    state: bool = False
     search: float | None = None
     seed: int = 0
 
@@ -86,12 +89,19 @@ def run_tournament(source: Any, output: Path, settings: Settings) -> Report:
     routes = _routes(recognised, settings.route)
     with (
         tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch,
-        Original(recognised, timeout=settings.timeout) as original,
+        ExitStack() as stack,
     ):
+        original = stack.enter_context(Original(recognised, timeout=settings.timeout))
         opened = original.processor_seconds
         description = original.describe()
         inputs = settle(settings.inputs, settings.example, description)
         steadiness = _steadiness(original, inputs)
+        if settings.state and steadiness.state:
+            stated = replace(recognised, state=_changes(original, steadiness))
+            original = stack.enter_context(Original(stated, timeout=settings.timeout))
+            description = original.describe()
+            inputs = with_state(inputs, description["state"])
+            steadiness = _steadiness(original, inputs)
         if not settings.allows(steadiness):
             return unsteady_report(recognised, steadiness)
         description = under_names(description, inputs.signature)
@@ -210,7 +220,10 @@ class _Tournament:
             return []
         columns = self.description.get("columns") or ()
         signature, label = self.inputs.signature, self.settings.label
-        batches = probes_of(self.settings.data, signature, limit=DATA_BATCHES, label=label, columns=columns)
+        stated = {item["name"]: self.inputs.example[item["name"]] for item in self.description.get("state") or ()}
+        given = Signature(tuple(spec for spec in signature.inputs if spec.name not in stated))
+        batches = probes_of(self.settings.data, given, limit=DATA_BATCHES, label=label, columns=columns)
+        batches = [{**batch, **stated} for batch in batches]
         if self.original.source.plugin not in PRECISE:
             batches = [signature.fit(batch) for batch in batches]
         return [Probe(f"the data, batch {index}", batch) for index, batch in enumerate(batches)]
@@ -237,6 +250,16 @@ def _steadiness(original: Original, inputs: Inputs) -> Steadiness:
         if isinstance(answer, Failure):
             raise _refused_example(original, inputs, answer) from error
         raise
+
+
+def _changes(original: Original, steadiness: Steadiness) -> tuple[str, ...]:
+    """The names of what a call changes in the model."""
+    if original.source.plugin != "torch" or not steadiness.changes:
+        raise UsageError(
+            f"the state of {original.source} cannot be made an input",
+            hint="state can be handed in and out of PyTorch modules that hold it as buffers or tensors",
+        )
+    return steadiness.changes
 
 
 def _refused_example(original: Original, inputs: Inputs, answer: Failure) -> SourceFailed:

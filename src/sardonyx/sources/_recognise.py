@@ -78,6 +78,7 @@ class Source:
     python: Path | None = None
     trust: bool = False
     staged: str = ""
+    state: tuple[str, ...] = ()  # what a call changes in the model, to be handed in and out
 
     @property
     def live(self) -> bool:
@@ -98,6 +99,7 @@ class Source:
         return {
             "form": self.form, "path": str(self.path) if self.path else None, "attribute": self.attribute,
             "weights": str(self.weights) if self.weights else None, "trust": self.trust,
+            "state": list(self.state),
         }  # fmt: skip
 
 

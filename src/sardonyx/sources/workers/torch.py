@@ -13,6 +13,7 @@ from . import _torch_program, _torch_routes, _torch_state
 from ._harness import is_user_code, reseed
 from ._silence import silent
 from ._torch_call import NUMBERS, Call, distinct, leaves, parameters, to_array, to_tensor
+from ._torch_explicit import Explicit, explicit
 from ._torch_refusals import Refused, first_words, refusal
 from ._torch_repairs import open_up
 from ._torch_state import SCRIPTED, Guard, changed, duplicate, parameters_of, twin
@@ -96,6 +97,7 @@ def describe(held):
         "optional": [p.name for p in kept if not p.required],
         "outputs": [],
         "remarks": held.remarks,
+        "state": held.module.described() if isinstance(held.module, Explicit) else [],
     }
 
 
@@ -124,7 +126,7 @@ def watches(held):
     """Says of a file whether it is the model's own code: the user's, or a library's that defines a part of the model."""
     files = set()
     if not held.scripted:
-        kinds = {type(module) for module in held.module.modules()}
+        kinds = {type(module) for module in held.module.modules() if not isinstance(module, Explicit)}
         for kind in kinds:
             if kind.__module__.partition(".")[0] != "torch":
                 with contextlib.suppress(TypeError, OSError):  # a class made in a console has no file
@@ -210,6 +212,8 @@ def quiet():
 def _hold(found, source):
     weights = source.get("weights")
     if isinstance(found, torch.export.ExportedProgram):
+        if source.get("state"):
+            raise Refused("a program's state cannot be made an input", hint="convert the module that it was made from")
         if weights:
             raise ValueError("a torch.export program brings its own weights; --weights is for a factory")
         return Held(found.module(), found)
@@ -225,7 +229,10 @@ def _hold(found, source):
     if model is not found and not isinstance(model, SCRIPTED):
         remarks += open_up(model)
     model = model if isinstance(model, torch.jit.ScriptFunction) else model.eval()
-    return Held(model, remarks=remarks, copies=model is not found)
+    copied = model is not found
+    if source.get("state"):
+        model = explicit(model, source["state"])
+    return Held(model, remarks=remarks, copies=copied)
 
 
 def _unwrapped(model):
