@@ -27,6 +27,7 @@ CODES = {
     "weak-proof": "Rounding alone moves an output by much of its size, so that agreement says little about it.",
     "frozen-path": "The exporter took a decision on values once and for all.",
     "frozen-input": "The exporter took the value of an input as a constant, so that the model no longer has it.",
+    "training-parts": "Parts of a PyTorch model that were in training mode, and were converted in evaluation mode.",
     "not-tried": "Inputs that were not tried because the original takes long to answer.",
 }
 
@@ -45,7 +46,12 @@ class Outcome:
     search: Search
     steadiness: Steadiness
     unproven: Sequence[str]
-    paths: Mapping[str, Any]  # what an estimator says of the leaves of its trees
+    description: Mapping[str, Any]  # what the framework says of the original
+
+    @property
+    def paths(self) -> Mapping[str, Any]:
+        """What an estimator says of the leaves of its trees."""
+        return self.description.get("paths") or {}
 
     @property
     def untaken(self) -> list[tuple[str, bool]]:
@@ -111,17 +117,18 @@ def unsteady_report(source: Source, steadiness: Steadiness) -> Report:
 
 
 def _unsteady_findings(steadiness: Steadiness) -> Iterator[Finding]:
+    where = f", on the probe '{steadiness.probe}'" if steadiness.probe else ""
     if steadiness.random:
         yield Finding(
             "error", "random-original", ", ".join(steadiness.random),
-            f"other random seeds change {', '.join(steadiness.random)} on the same inputs",
+            f"other random seeds change {', '.join(steadiness.random)} on the same inputs" + where,
             "switch the randomness off (eval mode, a fixed seed inside, the mean instead of a sample), or pass --allow-random",
         )  # fmt: skip
     if steadiness.state:
         held = f": a call changes {', '.join(steadiness.changes)}" if steadiness.changes else ""
         yield Finding(
             "error", "stateful-original", ", ".join(steadiness.state),
-            f"the second call with the same inputs gives other values of {', '.join(steadiness.state)}{held}",
+            f"a later call with the same inputs gives other values of {', '.join(steadiness.state)}{where}{held}",
             "pass --state to make it inputs and outputs of the export, or --first-call to export what the first call answers",
         )  # fmt: skip
 
@@ -149,6 +156,13 @@ def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Ite
             f"rounding alone moves {name} by more than a tenth of its size, so that agreement proves nothing about it",
             "give inputs that the model is meant for with --data",
         )  # fmt: skip
+    if outcome.description.get("training"):
+        named = ", ".join(outcome.description["training"][:LISTED])
+        yield Finding(
+            "warning", "training-parts", named,
+            "these parts of the original are in training mode, and the export is of evaluation mode",
+            "call eval() on the whole model if that is meant; pass --training to keep Dropout and BatchNorm trainable",
+        )  # fmt: skip
     notes = outcome.winner.exported.notes
     for frozen in notes.get("frozen") or ():
         yield Finding(
@@ -169,6 +183,11 @@ def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Ite
         yield Finding(
             "warning", "random-original", ", ".join(outcome.steadiness.random),
             "these outputs are random in the original, and were compared by their mean and spread",
+        )  # fmt: skip
+    if outcome.steadiness.changes and not outcome.steadiness.state:
+        yield Finding(
+            "warning", "stateful-original", ", ".join(outcome.steadiness.changes),
+            "a call of the original changes these, which an ONNX model does not; no output was seen to depend on them",
         )  # fmt: skip
     if outcome.steadiness.state:
         yield Finding(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx import files, history, progress
+from sardonyx.agreement import for_rounding, judge
 from sardonyx.columns import store_fitted
 from sardonyx.convert.candidate import Candidate, rename
 from sardonyx.convert.contender import Contender
@@ -26,13 +27,15 @@ from sardonyx.falsify.estimator import estimator_probes
 from sardonyx.report import Report
 from sardonyx.samples import probes_of
 from sardonyx.signature import Signature
-from sardonyx.sources import Exported, Failure, Original, Source, Steadiness, recognise
+from sardonyx.sources import Exported, Failure, Original, Outputs, Source, Steadiness, recognise
 
 # Every exporter writes it well, and onnxruntime has loaded it since 1.14.
 DEFAULT_OPSET = 18
 AT_ONCE = 2
 # Batches of the user's data that are asked.
 DATA_BATCHES = 32
+# New branches of the code on which the original is asked whether a call changes it.
+BRANCHES_REPEATED = 6
 # Sources that take a float64 where the export takes a float32, and answer it as it is.
 PRECISE = frozenset(("sklearn", "boosting"))
 
@@ -108,6 +111,9 @@ def run_tournament(source: Any, output: Path, settings: Settings) -> Report:
         tournament = _Tournament(original, inputs, description, Path(scratch), settings, steadiness)
         try:
             tournament.compete(routes)
+            found = tournament.steadiness_elsewhere()
+            if not settings.allows(found):
+                return unsteady_report(recognised, found)
             winner = tournament.crown(output)
             tournament.spent.processor += original.processor_seconds - opened
             return tournament.report(output, winner)
@@ -168,6 +174,26 @@ class _Tournament:
                 for contender in self.race.racing:
                     self.evaluation.judge_spread(contender)
 
+    def steadiness_elsewhere(self) -> Steadiness:
+        """Whether the original answers other inputs than the example alike: chance may wait in a branch of its own."""
+        items = self.search.to_repeat()
+        with self.spent.on("original"):
+            answers = self.original.predict([item.probe.arrays for item in items])
+        for item, answer in zip(items, answers, strict=True):
+            if not isinstance(answer, Outputs):
+                continue
+            again = judge(
+                item.outputs.arrays, answer.arrays, for_rounding(item.outputs.arrays), names=item.outputs.names
+            )
+            drawn = [found.name for found in again.outputs if found.verdict == "mismatch"]
+            if set(drawn) - set(self.steadiness.random):
+                return Steadiness(random=tuple(drawn), probe=item.probe.name)
+        for item in self.search.first_on[1 : 1 + BRANCHES_REPEATED]:
+            found = self.original.steadiness(item.probe.arrays)
+            if found.state and not self.steadiness.state:
+                return replace(found, probe=item.probe.name)
+        return Steadiness()
+
     def crown(self, output: Path) -> Contender | None:
         """The best of those still in the race, written to `output`; None if there is none."""
         with self.spent.on("ranking"):
@@ -186,7 +212,7 @@ class _Tournament:
     def report(self, output: Path, winner: Contender | None) -> Report:
         outcome = Outcome(
             self.original.source, output, self.race.candidates, winner, self.search, self.steadiness,
-            self.evaluation.unproven(), self.description.get("paths") or {},
+            self.evaluation.unproven(), self.description,
         )  # fmt: skip
         return report(outcome, self.spent)
 

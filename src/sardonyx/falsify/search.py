@@ -26,6 +26,8 @@ from sardonyx.sources import Branch, Failure, Outputs, Trial
 
 # Probes asked in one go: between two goes the time is looked at.
 GROUP = 32
+# Answers besides those of new branches that are asked for again, and the share of the budget that it may take.
+REPEATED, REPEATED_SHARE = 64, 0.25
 # An answer may take so many times as long as the example's, and at least so many seconds.
 SLOWER, PATIENCE = 50.0, 5.0
 # Two exports that differ by more than this share of an output's size are a reason to ask the original.
@@ -104,6 +106,7 @@ class Search:
         self._cost = Cost()
         self._spent = 0.0  # processor seconds of the original's answers
         self.answered: list[Answered] = []
+        self.first_on: list[Answered] = []  # those that took a branch of the code which none before had taken
         self.skipped = 0  # probes that would have taken too long
         self.refused = 0  # probes that the original did not answer
 
@@ -144,6 +147,17 @@ class Search:
         mutator = Mutator(self._signature, self._hints, domains, self._random)
         yield from self._into_code(mutator)
         yield from self._into_graphs(mutator, exports)
+
+    def to_repeat(self) -> list[Answered]:
+        """Answers to ask for again, within a share of the budget: of every branch, then of every kind."""
+        apart = len(self.answered) // REPEATED + 1
+        chosen = {item.probe.digest(): item for item in (*self.first_on, *self.answered[::apart])}
+        found, left = [], REPEATED_SHARE * self._budget.seconds
+        for item in chosen.values():
+            left -= self._cost.of(item.probe.size)
+            if left >= 0:
+                found.append(item)
+        return found
 
     def unreached(self) -> list[tuple[Branch, bool]]:
         """The outcomes of conditions on the inputs that no probe brought about."""
@@ -212,6 +226,7 @@ class Search:
         meant = item.probe.soft and not item.compares_nan and (novel or item.handled)
         item = replace(item, probe=replace(item.probe, soft=(item.probe.soft and not meant) or item.overflows))
         self._reached |= item.trial.reached
+        self.first_on += [item] if novel else []
         if novel and len(self._corpus) < CORPUS:
             self._corpus.append(item.probe.arrays)
         for branch, gap in item.trial.gaps.items():

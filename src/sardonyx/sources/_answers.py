@@ -65,12 +65,13 @@ class Branch:
 class Steadiness:
     """The outputs that change when the same inputs come again: because of a state, or only with other random seeds.
 
-    `changes` are the names of what a call changes in the model itself.
+    `changes` are the names of what a call changes in the model itself. `probe` names the inputs, where they are not the example.
     """
 
     random: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    probe: str = ""
 
     @property
     def steady(self) -> bool:

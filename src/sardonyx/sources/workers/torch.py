@@ -26,8 +26,9 @@ WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 class Held:
     """An open model. `module` answers, `program` is the torch.export program it came from, if it did."""
 
-    def __init__(self, module, program=None, remarks=(), copies=True):
+    def __init__(self, module, program=None, remarks=(), copies=True, training=()):
         self.module, self.program, self.remarks, self.copies = module, program, list(remarks), copies
+        self.training = list(training)  # parts that were in training mode while the whole was not
         self.parameters = parameters(module)
         self.double = None
         self.guard = Guard(module, with_buffers=not copies)
@@ -97,6 +98,7 @@ def describe(held):
         "optional": [p.name for p in kept if not p.required],
         "outputs": [],
         "remarks": held.remarks,
+        "training": held.training,
         "state": held.module.described() if isinstance(held.module, Explicit) else [],
     }
 
@@ -228,11 +230,19 @@ def _hold(found, source):
         remarks += load_weights(model, weights)
     if model is not found and not isinstance(model, SCRIPTED):
         remarks += open_up(model)
+    training = _training_parts(found)
     model = model if isinstance(model, torch.jit.ScriptFunction) else model.eval()
     copied = model is not found
     if source.get("state"):
         model = explicit(model, source["state"])
-    return Held(model, remarks=remarks, copies=copied)
+    return Held(model, remarks=remarks, copies=copied, training=training)
+
+
+def _training_parts(model):
+    """The modules that somebody left in training mode on purpose: those of a model that as a whole is in evaluation mode."""
+    if isinstance(model, torch.jit.ScriptFunction) or model.training:
+        return []
+    return [name for name, module in model.named_modules() if module.training and not isinstance(module, SCRIPTED)]
 
 
 def _unwrapped(model):
