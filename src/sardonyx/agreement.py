@@ -115,6 +115,16 @@ def judge(
     return Judgement(tuple(verdicts))
 
 
+def same_elements(reference: Array, candidate: Array, allowed: Tolerance) -> Array:
+    """Of every element, whether the candidate's is the same within the tolerance; integers and booleans to the last bit."""
+    if not is_float(reference.dtype):
+        return np.asarray(reference == candidate)
+    theirs, mine = wide(reference), wide(candidate)
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = np.abs(theirs - mine) <= allowed.at(np.where(np.isfinite(theirs), theirs, 0.0))
+    return near | (theirs == mine) | (np.isnan(theirs) & np.isnan(mine))
+
+
 def worst(kinds: Sequence[Kind]) -> Kind:
     """The worst of several verdicts; `equal` if there is none."""
     return max(kinds, key=RANK.__getitem__, default="equal")

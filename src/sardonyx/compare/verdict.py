@@ -27,6 +27,7 @@ from sardonyx.compare.sides import (
 )
 from sardonyx.compare.source_noise import SourceNoise
 from sardonyx.compare.standin import stand_in
+from sardonyx.compare.steps import Steps
 from sardonyx.compare.words import report
 from sardonyx.dataset import Dataset
 from sardonyx.errors import BadData, InputError, RuntimeRefused
@@ -34,7 +35,7 @@ from sardonyx.model import Model
 from sardonyx.progress import task
 from sardonyx.report import Report
 from sardonyx.signature import Arrays, Signature
-from sardonyx.sources import Failure, Outputs
+from sardonyx.sources import Failure, Original, Outputs
 
 # A case this far beyond its tolerance is as good to search in as any worse one.
 CLEAR = 100.0
@@ -53,6 +54,12 @@ class Tally:
     worst_used: float = 0.0
     worst_output: str = ""
     worst_tolerances: Sequence[Tolerance] = ()
+    steps: Steps | None = None
+
+    def steps_of(self, original: Original) -> Steps:
+        """Where rounding decides in the original, remembered from case to case."""
+        self.steps = self.steps or Steps(original)
+        return self.steps
 
     @property
     def mismatch(self) -> bool:
@@ -170,6 +177,9 @@ def _judge(
             tally.notes.append(("unstable", case.name, "left out: rounding alone moves its NaN or infinite values"))
             continue
         judged = judged_by(case, actual[index], tolerances)
+        if judged.verdict == "mismatch" and isinstance(theirs, OriginalSide) and case.item is not None:
+            mine = Outputs(case.expected.names, tuple(actual[index]))
+            judged = tally.steps_of(theirs.original).forgive(judged, case.item, mine, tolerances)
         if judged.verdict == "mismatch" and (case.soft or case.on_edge):
             worst = max(judged.outputs, key=lambda output: output.used)
             tally.notes.append(

@@ -16,6 +16,7 @@ from sardonyx.compare.noise import Noise
 from sardonyx.compare.optimizer import LOWER
 from sardonyx.compare.sides import PLAIN
 from sardonyx.compare.source_noise import SourceNoise
+from sardonyx.compare.steps import Steps
 from sardonyx.convert import repairs
 from sardonyx.convert.candidate import Candidate, fixed_dimensions, prepare
 from sardonyx.convert.contender import Contender
@@ -68,6 +69,7 @@ class Evaluation:
         self._allowed = Tolerance(atol or 0.0, rtol or 0.0)
         self._noise: SourceNoise | None = None
         self._answered: list[Answered] = []
+        self._steps = Steps(original)
         self._proven: set[str] = set()  # outputs for which some tolerance was small enough to prove something
         self.processor_seconds = 0.0  # of the exports' own processes
 
@@ -120,6 +122,8 @@ class Evaluation:
             if not stable:
                 continue
             judged = self._excused(self._judged(item, answer, allowed), item, answer, allowed)
+            if judged.verdict == "mismatch" and not item.probe.on_edge and not item.probe.soft:
+                judged = self._steps.forgive(judged, item, answer, allowed)
             if judged.verdict == "mismatch" and item.probe.on_edge:
                 contender.candidate = replace(contender.candidate, reason=contender.candidate.reason or ON_EDGE)
             elif judged.verdict == "mismatch" and item.probe.soft:
@@ -247,7 +251,7 @@ class Evaluation:
         """Notes what a probe shows, and ends the race where it is a mismatch."""
         self._proven |= {output.name for output in found.outputs if output.weak <= VAIN or np.isinf(output.weak)}
         if found.verdict != "mismatch":
-            if found.used > contender.used and found.outputs:
+            if found.used > contender.used and found.outputs and not item.probe.soft:
                 worst = max(found.outputs, key=lambda output: output.used)
                 contender.used = found.used
                 contender.candidate = replace(contender.candidate, max_error=worst.error, tolerance=worst.tolerance)

@@ -20,6 +20,7 @@ from sardonyx.deadline import Deadline
 from sardonyx.errors import SourceFailed
 from sardonyx.signature import Arrays
 from sardonyx.sources._answers import Branch, Exported, Failure, Outputs, Steadiness, Trial
+from sardonyx.sources._randomness import same_randomness
 from sardonyx.sources._recognise import PACKAGE, Source
 from sardonyx.sources._worker import Worker, WorkerDied, source_failed
 from sardonyx.sources.workers._harness import (
@@ -62,6 +63,7 @@ class Original:
         try:
             self._stage()
             if self.source.live:
+                self._stack.enter_context(same_randomness())
                 self._live = self._adopt()
             else:
                 self._worker = self._stack.enter_context(self._start(Deadline(self.timeout)))
