@@ -257,7 +257,14 @@ def looks_like_scores(array: Array) -> bool:
     """Whether the largest value of the last axis is an answer: one row per example, or rows that sum to one."""
     if array.ndim < 2 or array.shape[-1] < 2 or not array.size:
         return False
-    return array.ndim == 2 or bool(array.min() >= 0 and np.abs(wide(array.sum(-1)) - 1).max() < 1e-2)
+    return array.ndim == 2 or sums_to_one(array)
+
+
+def sums_to_one(array: Array) -> bool:
+    """Whether the rows are shares of a whole, such as probabilities."""
+    if array.ndim < 1 or array.shape[-1] < 2 or not array.size or not is_float(array.dtype):
+        return False
+    return bool(array.min() >= 0 and np.abs(wide(array.sum(-1)) - 1).max() < 1e-2)
 
 
 def _flips(reference: Array, candidate: Array) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sardonyx.agreement import flatten, is_float
+from sardonyx.agreement import Tolerance, flatten, is_float, sums_to_one
 from sardonyx.compare import noise
 from sardonyx.compare.noise import GROSS, Method, Noise
 from sardonyx.falsify import Answered
@@ -19,6 +20,8 @@ SAMPLES = 10
 # Roundings of an output (3e-5 of its size in float32) that a runtime may be off by. A framework may add up pairwise, and its own
 # rounding is then far smaller than that of a runtime that adds up in order: behind a mean of 3,328 equal numbers it was 290.
 LEAST = 512.0
+# Probabilities are softmaxes of sums: in float32, sums of a few hundred round by this much.
+SHARES = 5e-5
 # A difference up to so many tolerances is looked at again with inputs moved by one unit in the last place.
 CLOSE = GROSS
 # A move by one unit in the last place that changes an output by more than this share of its size crossed a threshold.
@@ -61,7 +64,8 @@ class SourceNoise:
     def _settle(self, items: Sequence[Answered], guess: noise.Guess = "high") -> Noise:
         outputs = [item.outputs.arrays for item in items]
         twins = [self._twins.get(id(item), []) for item in items]
-        return noise.settle(self.method, outputs, twins, self._samples, guess=guess, least=LEAST)
+        found = noise.settle(self.method, outputs, twins, self._samples, guess=guess, least=LEAST)
+        return replace(found, tolerances=tuple(map(_for_shares, outputs, found.tolerances)))
 
     def _measure(self, items: Sequence[Answered]) -> bool:
         """Measures those of the items that were not, and says whether there were any."""
@@ -102,6 +106,14 @@ class SourceNoise:
                 if isinstance(answer, Outputs) and not _jumps(items[index].outputs.arrays, answer.arrays):
                     found[index].append(answer.arrays)
         return found
+
+
+def _for_shares(answer: Sequence[Any], tolerances: Sequence[Tolerance]) -> tuple[Tolerance, ...]:
+    """The tolerances, with what is rounding in probabilities: they are ratios of numbers that are not seen."""
+    return tuple(
+        Tolerance(max(tolerance.absolute, SHARES), tolerance.relative) if sums_to_one(leaf) else tolerance
+        for (_, leaf), tolerance in zip(flatten(answer), tolerances, strict=True)
+    )
 
 
 def _smallest_of_enough(items: Sequence[Answered]) -> Answered:

@@ -22,6 +22,8 @@ SHAKES, UNITS = 12, 4
 FEW = 0.01
 # An export rounds elsewhere than the original, so that so many times as many of its elements may fall on the other side.
 TIMES, MORE = 8, 2
+# On inputs that are all alike a norm or a spread is zero, and what is divided by it is noise: so little noise shows it.
+STIRS, NOISE = 4, 1e-6
 # Inputs of which fewer values than this are different from each other, and not whole, may lie on a step on purpose.
 COMMON = 0.9
 
@@ -62,7 +64,9 @@ class Steps:
                 enough = TIMES * most + MORE if place in self._moving else 0
                 if int(where.sum()) <= enough and int(steps.max(initial=0)) <= far:
                     return True
-        return _reached(beside.moved(place), mine, where, allowed)
+        if _reached(beside.moved(place), mine, where, allowed):
+            return True
+        return theirs.dtype.kind == "f" and _as_sensitive(beside.stirred(place), theirs, mine)
 
 
 class _Beside:
@@ -72,6 +76,7 @@ class _Beside:
         self._item, self._original = item, original
         self._exact: list[Sequence[Array]] | None = None
         self._moved: list[Sequence[Array]] | None = None
+        self._stirred: list[Sequence[Array]] | None = None
 
     def exact(self, place: int) -> list[Array]:
         """In float64."""
@@ -83,9 +88,17 @@ class _Beside:
         """For inputs in the same last places; none where the inputs may lie on a step on purpose."""
         if self._moved is None:
             given, random = self._item.probe.arrays, np.random.default_rng(0)
-            shaken = [_shaken(given, random) for _ in range(SHAKES)] if _generic(given) else []
+            shaken = [_shaken(given, random) for _ in range(SHAKES)] if generic(given) else []
             self._moved = _answers(self._original.predict(shaken)) if shaken else []
         return self._at(place, self._moved)
+
+    def stirred(self, place: int) -> list[Array]:
+        """For inputs that are all alike, as silence is, with a little noise on them; none for other inputs."""
+        if self._stirred is None:
+            given, random = self._item.probe.arrays, np.random.default_rng(0)
+            stirred = [_stirred(given, random) for _ in range(STIRS)] if _alike(given) else []
+            self._stirred = _answers(self._original.predict(stirred)) if stirred else []
+        return self._at(place, self._stirred)
 
     def _at(self, place: int, answers: Sequence[Sequence[Array]]) -> list[Array]:
         shape = np.shape(self._item.outputs.arrays[place])
@@ -97,10 +110,22 @@ def _answers(given: Sequence[Outputs | Failure]) -> list[Sequence[Array]]:
 
 
 def _reached(near: Sequence[Array], mine: Array, where: Array, allowed: Tolerance) -> bool:
-    """Whether each of these few elements of an export is also given by the original for inputs in the same last places."""
-    if not near or where.sum() > max(1, FEW * where.size):
-        return False
+    """Whether each of these elements of an export is also given by the original for inputs in the same last places.
+
+    They are few, or all of them are given together, as where rounding decides a branch.
+    """
+    together = any(bool(same_elements(array[where], mine[where], allowed).all()) for array in near)
+    if together or not near or where.sum() > max(1, FEW * where.size):
+        return together
     return bool(np.any([same_elements(array[where], mine[where], allowed) for array in near], axis=0).all())
+
+
+def _as_sensitive(stirred: Sequence[Array], theirs: Array, mine: Array) -> bool:
+    """Whether the original's answers to a little noise lie as far from each other as an export's from its own."""
+    if len(stirred) < STIRS:
+        return False
+    spread = np.max(stirred, axis=0) - np.min(stirred, axis=0)
+    return bool(np.isfinite(spread).all() and np.abs(theirs - mine).max() <= float(spread.max()))
 
 
 def _apart(item: Answered, answer: Outputs, place: int, allowed: Sequence[Tolerance]) -> Array | None:
@@ -129,7 +154,7 @@ def _steps(theirs: Array, mine: Array) -> Array:
     return np.minimum(up, down) if theirs.dtype.kind == "u" else np.abs(up)
 
 
-def _generic(arrays: Arrays) -> bool:
+def generic(arrays: Arrays) -> bool:
     """Whether the floats are drawn at random, so that none lies on a step but by chance."""
     floats = [array.reshape(-1) for array in arrays.values() if array.dtype.kind == "f" and array.size]
     if not floats or not all(bool(np.isfinite(array).all()) for array in floats):
@@ -137,6 +162,23 @@ def _generic(arrays: Arrays) -> bool:
     values = np.concatenate([array.astype(np.float64) for array in floats])
     odd = values[values != np.round(values)]
     return len(np.unique(odd)) >= COMMON * len(values)
+
+
+def _alike(arrays: Arrays) -> bool:
+    """Whether nearly every value of every float input is the same number."""
+    floats = [array for array in arrays.values() if array.dtype.kind == "f" and array.size > 1]
+    return bool(floats) and all(
+        bool(np.isfinite(array).all() and (array == np.median(array)).mean() >= COMMON) for array in floats
+    )
+
+
+def _stirred(arrays: Arrays, random: np.random.Generator) -> Arrays:
+    return {
+        name: np.asarray(array + NOISE * (1 + np.abs(array)) * random.standard_normal(array.shape), array.dtype)
+        if array.dtype.kind == "f"
+        else array
+        for name, array in arrays.items()
+    }
 
 
 def _shaken(arrays: Arrays, random: np.random.Generator) -> Arrays:

@@ -44,7 +44,8 @@ def shrink(
                     return alone, given
         return None
 
-    best = first_that_differs(single_rows(signature, item.probe.arrays)) or (item, answer)
+    rows = _differing_rows(item.outputs, answer)
+    best = first_that_differs(single_rows(signature, item.probe.arrays, rows)) or (item, answer)
     for _ in range(TURNS):
         plainer = first_that_differs(list(_simpler(signature, best[0].probe.arrays)))
         if plainer is None:
@@ -53,15 +54,28 @@ def shrink(
     return best
 
 
-def single_rows(signature: Signature, inputs: Arrays) -> list[Arrays]:
-    """The first rows of the inputs, each by itself; none where there is no batch to cut or only one row."""
+def _differing_rows(theirs: Outputs, mine: Outputs) -> list[int]:
+    """The rows of the answers that are not the same to the last bit, those that differ most first."""
+    apart: dict[int, float] = {}
+    for one, two in zip(map(np.asarray, theirs.arrays), map(np.asarray, mine.arrays), strict=False):
+        if one.ndim and one.shape == two.shape and one.dtype.kind in "fiub" and two.dtype.kind in "fiub":
+            with np.errstate(invalid="ignore"):
+                gap = np.abs(one.astype(np.float64) - two.astype(np.float64)).reshape(len(one), -1)
+            size = np.nan_to_num(gap, nan=np.inf).max(axis=1, initial=0.0)
+            apart |= {int(row): max(apart.get(int(row), 0.0), float(size[row])) for row in np.flatnonzero(size)}
+    return sorted(apart, key=lambda row: -apart[row])
+
+
+def single_rows(signature: Signature, inputs: Arrays, likely: Sequence[int] = ()) -> list[Arrays]:
+    """Rows of the inputs, the likely ones first, each by itself; none where there is no batch to cut or only one row."""
     batch = next((spec.shape[0] for spec in signature.inputs if spec.shape and isinstance(spec.shape[0], str)), None)
     rowed = [spec.name for spec in signature.inputs if spec.shape and spec.shape[0] == batch]
     if batch is None or inputs[rowed[0]].shape[0] < 2:
         return []
     return [
         {name: array[row : row + 1] if name in rowed else array for name, array in inputs.items()}
-        for row in range(min(ROWS, inputs[rowed[0]].shape[0]))
+        for row in list(dict.fromkeys((*likely, *range(len(inputs[rowed[0]])))))[:ROWS]
+        if row < len(inputs[rowed[0]])
     ]
 
 

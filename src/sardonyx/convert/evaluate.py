@@ -16,12 +16,13 @@ from sardonyx.compare.noise import Noise
 from sardonyx.compare.optimizer import LOWER
 from sardonyx.compare.sides import PLAIN
 from sardonyx.compare.source_noise import SourceNoise
-from sardonyx.compare.steps import Steps
+from sardonyx.compare.steps import Steps, generic
 from sardonyx.convert import repairs
 from sardonyx.convert.candidate import Candidate, fixed_dimensions, prepare
 from sardonyx.convert.contender import Contender
 from sardonyx.convert.counterexample import proof, shrink
 from sardonyx.convert.inputs import Inputs
+from sardonyx.convert.spread import DRAWS, draws, spread_fault
 from sardonyx.errors import SardonyxError, SourceFailed
 from sardonyx.falsify import Answered
 from sardonyx.model import Model
@@ -30,15 +31,11 @@ from sardonyx.run.session import LEVELS, store_level
 from sardonyx.signature import Array
 from sardonyx.sources import Exported, Failure, Original, Outputs
 
-ON_EDGE = "differs only where an input lies exactly on a threshold, which float32 rounds"
+ON_EDGE = "differs only where an input lies exactly on a threshold, or equally far from two neighbours"
 # A tolerance above this share of an output's own size proves nothing about it.
 VAIN = 0.1
 # Findings about soft probes that one export may have.
 SOFT_FINDINGS = 3
-# Answers to the same inputs by which random outputs are compared.
-DRAWS = 48
-# Standard errors that two means, and times that two spreads, may be apart by chance: about once in a million.
-MEANS_APART, SPREADS_APART = 6.0, 3.0
 
 
 class Evaluation:
@@ -124,7 +121,7 @@ class Evaluation:
             judged = self._excused(self._judged(item, answer, allowed), item, answer, allowed)
             if judged.verdict == "mismatch" and not item.probe.on_edge and not item.probe.soft:
                 judged = self._steps.forgive(judged, item, answer, allowed)
-            if judged.verdict == "mismatch" and item.probe.on_edge:
+            if judged.verdict == "mismatch" and (item.probe.on_edge or self._may_tie(item)):
                 contender.candidate = replace(contender.candidate, reason=contender.candidate.reason or ON_EDGE)
             elif judged.verdict == "mismatch" and item.probe.soft:
                 self._remark(contender, item, _difference(judged))
@@ -132,6 +129,10 @@ class Evaluation:
                 self._describe(contender, item, answer, judged, allowed)
             if not contender.racing:
                 return
+
+    def _may_tie(self, item: Answered) -> bool:
+        """Whether neighbours may be equally far: the original counts some, and its inputs are whole numbers or alike."""
+        return bool(self._description.get("ties")) and not generic(item.probe.arrays)
 
     def hear(self, items: Sequence[Answered]) -> None:
         """Takes notice of the original's answers, before they are judged by."""
@@ -184,7 +185,7 @@ class Evaluation:
         example = self._answered[0].probe.arrays
         theirs, mine = (side.predict([example] * DRAWS) for side in (self._original, contender))
         for name in sorted(self._ignored):
-            fault = spread_fault(_draws(theirs, name), _draws(mine, name, self._answered[0].outputs.names))
+            fault = spread_fault(draws(theirs, name), draws(mine, name, self._answered[0].outputs.names))
             if fault:
                 reason = f"{name} is random in the original, and {fault}"
                 contender.candidate = replace(contender.candidate, verdict="wrong", reason=reason, max_error=None)
@@ -290,33 +291,6 @@ def _at_level(level: str) -> Finding:
         f"level '{level}', which is written into it and which sardonyx follows",
         f"open its sessions elsewhere with graph_optimization_level = GraphOptimizationLevel.{name}",
     )  # fmt: skip
-
-
-def spread_fault(theirs: Array, mine: Array) -> str:
-    """What tells two sets of draws, one a row, apart; empty where nothing does."""
-    if theirs.shape[1:] != mine.shape[1:]:
-        return f"the export's has the shape {list(mine.shape[1:])}, not {list(theirs.shape[1:])}"
-    spread, own = theirs.std(0), mine.std(0)
-    if spread.mean() > 0 and own.mean() == 0:
-        return "the export always answers the same: what was drawn for the example is frozen into it"
-    error = np.sqrt((spread**2 + own**2) / len(theirs)) + 1e-6 * (np.abs(theirs).max() + 1e-30)
-    apart = float((np.abs(theirs.mean(0) - mine.mean(0)) / error).max(initial=0.0))
-    if apart > MEANS_APART:
-        return f"the mean of the export's differs by {apart:.3g} standard errors"
-    ratio = float(own.mean() / spread.mean()) if spread.mean() else 1.0
-    if not 1 / SPREADS_APART < ratio < SPREADS_APART:
-        return f"the export's spreads {ratio:.3g} times as far"
-    return ""
-
-
-def _draws(answers: Sequence[Outputs | Failure], name: str, names: Sequence[str] = ()) -> Array:
-    """The draws of one output, one a row. An export's outputs are found by their place."""
-    rows = []
-    for answer in answers:
-        if isinstance(answer, Outputs):
-            place = (names or answer.names).index(name)
-            rows.append(np.asarray(answer.arrays[place], np.float64).reshape(-1))
-    return np.stack(rows) if rows else np.zeros((0, 0))
 
 
 def _narrowed(found: OutputVerdict, item: Answered, answer: Outputs) -> OutputVerdict:

@@ -185,9 +185,11 @@ class _Tournament:
             again = judge(
                 item.outputs.arrays, answer.arrays, for_rounding(item.outputs.arrays), names=item.outputs.names
             )
-            drawn = [found.name for found in again.outputs if found.verdict == "mismatch"]
+            drawn = [output.name for output in again.outputs if output.verdict == "mismatch"]
             if set(drawn) - set(self.steadiness.random):
-                return Steadiness(random=tuple(drawn), probe=item.probe.name)
+                found = self.original.steadiness(item.probe.arrays)
+                found = Steadiness(state=tuple(drawn)) if found.steady else found
+                return replace(found, probe=item.probe.name)
         for item in self.search.first_on[1 : 1 + BRANCHES_REPEATED]:
             found = self.original.steadiness(item.probe.arrays)
             if found.state and not self.steadiness.state:

@@ -34,6 +34,7 @@ class Hints:
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     tables: Mapping[str, int] = field(default_factory=dict)
     allow_nan: bool = False
+    treats_nan: bool = False  # whether the code or a graph asks for NaN or infinities
 
     @classmethod
     def of(cls, description: Mapping[str, Any]) -> Hints:
@@ -45,6 +46,7 @@ class Hints:
             texts=dict(description.get("texts") or {}),
             tables={name: int(rows) for name, rows in (description.get("tables") or {}).items()},
             allow_nan=bool(description.get("allow_nan")),
+            treats_nan=bool(description.get("allow_nan") or description.get("treats_nan")),
         )
 
     def numbers_for(self, name: str) -> list[float]:
@@ -72,7 +74,8 @@ class Hints:
                 for spec in model.signature.inputs
                 if spec.between is not None and spec.name not in found.tables
             }
-            found = replace(found, tables={**found.tables, **tables})
+            treats = found.treats_nan or any(map(_asks_for_nan, model.ir.graph.all_nodes()))
+            found = replace(found, tables={**found.tables, **tables}, treats_nan=treats)
         return found
 
     def _with_numbers(self, numbers: Iterable[float]) -> Hints:
@@ -80,6 +83,12 @@ class Hints:
         merged = list(dict.fromkeys((*self.numbers, *fresh)))[:MOST_NUMBERS]
         sizes = [int(n) for n in merged if n == int(n) and 0 < n <= 4096]
         return replace(self, numbers=tuple(merged), sizes=tuple(dict.fromkeys((*self.sizes, *sizes))))
+
+
+def _asks_for_nan(node: ir.Node) -> bool:
+    """Whether the node tells NaN or infinities from other numbers; only NaN is not equal to itself."""
+    itself = node.op_type == "Equal" and node.inputs[0] is node.inputs[1]
+    return itself or node.op_type in ("IsNaN", "IsInf")
 
 
 def graph_numbers(graph: ir.Graph) -> list[float]:

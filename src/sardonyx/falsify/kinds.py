@@ -58,6 +58,9 @@ def value_kinds(example: Arrays, hints: Hints, random: np.random.Generator) -> I
     yield from at_numbers(example, hints, random)
     yield from _together(example, SOFT_FLOATS, "f", soft=True)
     yield from nan_columns(example)
+    if any(array.dtype.kind == "f" for array in example.values()):
+        holed = {name: _holed(array, 0.5, random) for name, array in example.items()}
+        yield Probe("NaN in half of the places", holed, soft=True)
     yield from _one_at_a_time(example, random)
     if hints.allow_nan:
         yield from missing(example, random)

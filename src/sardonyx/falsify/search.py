@@ -223,7 +223,7 @@ class Search:
     def _note(self, item: Answered) -> Answered:
         """Keeps an answer and what it reached. Where a soft probe takes a new branch, the code was written for such values."""
         novel = item.trial.reached - self._reached
-        meant = item.probe.soft and not item.compares_nan and (novel or item.handled)
+        meant = item.probe.soft and not item.compares_nan and (novel or (item.handled and self._hints.treats_nan))
         item = replace(item, probe=replace(item.probe, soft=(item.probe.soft and not meant) or item.overflows))
         self._reached |= item.trial.reached
         self.first_on += [item] if novel else []

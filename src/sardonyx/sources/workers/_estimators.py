@@ -44,6 +44,12 @@ def adopt(estimator, source):
     return estimator
 
 
+def _ties(model):
+    """Whether neighbours are counted somewhere inside: of equally far ones, each library takes another."""
+    parts = [model, *(value for value in getattr(model, "get_params", dict)().values() if hasattr(value, "get_params"))]
+    return any("Neighbors" in type(part).__name__ or "KNN" in type(part).__name__ for part in parts)
+
+
 def describe(model):
     """Inputs, outputs, the kind of estimator, its link, and what its inputs may hold; see _telling.py."""
     inputs = inputs_of(model)
@@ -66,6 +72,7 @@ def describe(model):
         "estimator": type(model).__name__,
         "columns": list(map(str, getattr(model, "feature_names_in_", ()))),
         "kind": kind(model),
+        "ties": _ties(model),
         "decided_by": decided_by([name for name, _ in named]),
         "link": _link(model),
         "allow_nan": bool(missing),

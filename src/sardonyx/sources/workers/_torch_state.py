@@ -56,7 +56,9 @@ def steadiness(held, inputs, reseed):
         args, kwargs = call.arguments([tensor.clone() for tensor in tensors])
         with torch.no_grad():
             found = leaves(model(*args, **kwargs))
-        return list(zip(distinct([name for name, _ in found], inputs), [to_array(tensor) for _, tensor in found]))
+        return list(
+            zip(distinct([name for name, _ in found], inputs), [to_array(tensor).copy() for _, tensor in found])
+        )
 
     model = duplicate(held.module) if held.copies else held.module
     before = _state(model)

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import logging
 import os
+import re
 import sys
 import warnings
 
@@ -20,6 +21,7 @@ from ._torch_state import SCRIPTED, Guard, changed, duplicate, parameters_of, tw
 from ._torch_weights import load_weights
 
 DISTRIBUTIONS = ("torch", "onnx", "onnxscript", "onnx-ir", "safetensors")
+NAN_WORDS = re.compile(r"\b(is)?nan|isfinite|isinf")
 WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 
 
@@ -99,6 +101,7 @@ def describe(held):
         "outputs": [],
         "remarks": held.remarks,
         "training": held.training,
+        "treats_nan": _treats_nan(held),
         "state": held.module.described() if isinstance(held.module, Explicit) else [],
     }
 
@@ -134,6 +137,22 @@ def watches(held):
                 with contextlib.suppress(TypeError, OSError):  # a class made in a console has no file
                     files.add(inspect.getfile(kind))
     return lambda filename: filename in files or is_user_code(filename)
+
+
+def _treats_nan(held):
+    """Whether the code of the model's own classes names NaN or infinities; also where the code cannot be read."""
+    if held.scripted:
+        return True
+    kinds = {type(module) for module in held.module.modules()}
+    for kind in kinds:
+        if kind.__module__.partition(".")[0] != "torch" and not issubclass(kind, Explicit):
+            try:
+                text = inspect.getsource(kind)
+            except (TypeError, OSError):
+                return True
+            if NAN_WORDS.search(text):
+                return True
+    return False
 
 
 def steadiness(held, inputs):
