@@ -288,7 +288,7 @@ def split_words() -> Any:
 
 
 @add("categories", inputs=("x=string[n,1]",), cases=words("low", "high", "middle", "none", ""))
-def one_hot_words() -> Any:
+def words_to_one_hot() -> Any:
     """One column for each word, and one for all others."""
     import keras
 
@@ -374,7 +374,7 @@ def imputed() -> Any:
 
 
 @add("missing values", call=called, cases=lambda _: [{"x": floats(3, 4)}, {"x": HOLES}])
-def largest_with_holes() -> Any:
+def largest_beside_holes() -> Any:
     """The largest of values of which some are missing."""
     import tensorflow as tf
 
@@ -590,7 +590,7 @@ def scattered_sums() -> Any:
 
 
 @add(EMPTY, call=called, cases=lambda _: [{"x": floats(n, 4)} for n in (1, 2, 0)])
-def mean_of_nothing() -> Any:
+def mean_over_nothing() -> Any:
     """The mean and the largest of an empty batch."""
     import tensorflow as tf
 
