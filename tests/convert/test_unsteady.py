@@ -45,6 +45,37 @@ class KeepsPeaks(torch.nn.Module):
         return x + self.peaks
 
 
+class KeepsTheFirst(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = None
+
+    def forward(self, x):
+        if self.first is None:
+            self.first = x.mean(0, keepdim=True)
+        return x - self.first
+
+
+class KeepsTheLargest(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("largest", torch.ones(()))
+
+    def forward(self, x):
+        self.largest = torch.maximum(self.largest, x.abs().max())
+        return x / self.largest
+
+
+SEEN = {}
+
+
+class KeepsOutside(torch.nn.Module):
+    def forward(self, x):
+        if "mean" not in SEEN:
+            SEEN["mean"] = x.mean(0, keepdim=True)
+        return x - SEEN["mean"]
+
+
 class Logs(torch.nn.Module):
     """Keeps what no answer depends on."""
 
@@ -68,6 +99,9 @@ def converted(module, folder):
         (ShufflesMany, "random-original", "'batch = "),
         (WarmsUp, "stateful-original", "changes calls"),
         (KeepsPeaks, "stateful-original", "changes peaks"),
+        (KeepsTheFirst, "stateful-original", "a later call"),
+        (KeepsTheLargest, "stateful-original", "changes largest"),
+        (KeepsOutside, "stateful-original", "a later call"),
     ],
 )
 def test_it_is_refused_and_named(tmp_path, kind, code, words):
@@ -77,6 +111,7 @@ def test_it_is_refused_and_named(tmp_path, kind, code, words):
     assert finding["code"] == code
     assert words in finding["message"]
     assert not (tmp_path / "m.onnx").exists()
+    assert SEEN == {}, "what the model keeps outside of itself is put back"
 
 
 def test_what_a_call_changes_is_said_where_no_answer_depends_on_it(tmp_path):

@@ -187,7 +187,8 @@ def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Ite
     if outcome.steadiness.changes and not outcome.steadiness.state:
         yield Finding(
             "warning", "stateful-original", ", ".join(outcome.steadiness.changes),
-            "a call of the original changes these, which an ONNX model does not; no output was seen to depend on them",
+            "a call of the original changes these, and an ONNX model keeps nothing from call to call; if a later answer "
+            "depends on them, the export does not give it",
         )  # fmt: skip
     if outcome.steadiness.state:
         yield Finding(

@@ -41,6 +41,10 @@ MORE_TIME = "give it more time with --timeout"
 PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
+# The time of a whole request, as a multiple of what one of its batches may take.
+LIMITS = 4.0
+
+
 class Original:
     """Opens a source and keeps it open. Use it in a `with` block: its process ends with the block."""
 
@@ -102,8 +106,10 @@ class Original:
             return [self._explore_here(batch, limit) for batch in batches]
         paths = [self._save(batch, index) for index, batch in enumerate(batches)]
         request = {"inputs": [str(path) for path in paths], "cover": True, "limit": limit}
+        # A loop inside the framework does not hear of the limit; then the process is ended, and the batches are asked one by one.
+        seconds = min(self.timeout, LIMITS * limit) if limit else None
         try:
-            return [_trial(_read(result), result) for result in self._ask("predict", **request)["outputs"]]
+            return [_trial(_read(result), result) for result in self._ask("predict", seconds, **request)["outputs"]]
         except SourceFailed as error:
             if self._worker.alive:
                 raise
@@ -238,10 +244,10 @@ class Original:
             error = {**error, "hint": f"install it there: {self.source.python} -m pip install ..."}
         return source_failed(f"{self.source} could not be opened", error)
 
-    def _ask(self, task: str, **request: Any) -> dict[str, Any]:
+    def _ask(self, task: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
         assert self._worker is not None, "a live source has no worker"
         try:
-            answer = self._worker.ask(task, timeout=self.timeout, **request)
+            answer = self._worker.ask(task, timeout=self.timeout if seconds is None else seconds, **request)
         except WorkerDied as died:
             raise SourceFailed(
                 f"{self.source}: {task}: {died.reason}",

@@ -4,11 +4,13 @@ import copy
 
 import torch
 
-from ._harness import alike, differences
+from ._harness import alike, differences, other_values
 from ._torch_call import Call, distinct, leaves, to_array, to_tensor
 
 # Calls in a row that are made of a model that changes itself, and calls that its counters are then set ahead by.
 LATER, MANY = 12, 100_000
+# A global container with more entries is data, and is not copied.
+SMALL = 256
 SCRIPTED = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
 
 
@@ -20,6 +22,7 @@ class Guard:
     def __init__(self, module, with_buffers):
         self._module, self._with_buffers, self._kept, self._calls = module, with_buffers, None, 0
         self.changed = []
+        self._outside = Outside(module)
         self._keep()
 
     def _tensors(self):
@@ -34,6 +37,7 @@ class Guard:
 
     def restore(self):
         """Puts back what the last call changed, and notes its name."""
+        self._outside.restore()
         self._calls += 1
         versions = [tensor._version for _, tensor, _ in self._kept]
         if versions == self._versions and self._calls > self.LOOKS:
@@ -46,14 +50,60 @@ class Guard:
         self._versions = [tensor._version for _, tensor, _ in self._kept]
 
 
+class Outside:
+    """What the model's own code may keep outside of it: small containers and numbers among its globals and in its closures."""
+
+    def __init__(self, module):
+        self._kept = []  # (namespace, name, the object, a copy of it)
+        if isinstance(module, SCRIPTED):
+            return
+        kinds = {type(part) for part in module.modules() if type(part).__module__.partition(".")[0] != "torch"}
+        functions = [value for kind in kinds for value in vars(kind).values() if hasattr(value, "__code__")]
+        for function in functions:
+            for name in _names_in(function.__code__):
+                self._keep(function.__globals__, name)
+
+    def _keep(self, namespace, name):
+        value = namespace.get(name)
+        if not isinstance(value, (dict, list, set, bool, int, float, str)) or any(
+            one[2] is value for one in self._kept
+        ):
+            return
+        if isinstance(value, (dict, list, set)) and len(value) > SMALL:
+            return
+        try:
+            self._kept.append((namespace, name, value, copy.deepcopy(value)))
+        except Exception:  # it holds what cannot be copied, such as a module
+            return
+
+    def restore(self):
+        for namespace, name, value, kept in self._kept:
+            namespace[name] = value
+            if isinstance(value, (dict, set)):
+                value.clear()
+                value.update(copy.deepcopy(kept))
+            elif isinstance(value, list):
+                value[:] = copy.deepcopy(kept)
+
+
+def _names_in(code):
+    """The global names that a function and the functions inside it read."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            found |= _names_in(constant)
+    return found
+
+
 def steadiness(held, inputs, reseed):
     """The outputs that change when the same copy is asked again, or with other seeds, and what a call changes in the model."""
     call = Call(held.parameters, inputs)
     tensors = [to_tensor(name, inputs[name]) for name in call.names]
 
-    def ask(model, number):
+    def ask(model, number, values=None):
         reseed(number)
-        args, kwargs = call.arguments([tensor.clone() for tensor in tensors])
+        given = tensors if values is None else [to_tensor(name, values[name]) for name in call.names]
+        args, kwargs = call.arguments([tensor.clone() for tensor in given])
         with torch.no_grad():
             found = leaves(model(*args, **kwargs))
         return list(
@@ -66,12 +116,23 @@ def steadiness(held, inputs, reseed):
     changes = _differing(before, _state(model))
     again = ask(model, 1)
     later = _later(lambda: ask(model, 1), model, changes, first) if changes and held.copies else again
+    if held.copies and not differences(first, later, first)["state"]:
+        later = _after_others(ask, duplicate(held.module), other_values(inputs), first)
     other = ask(duplicate(held.module) if held.copies else held.module, 2)
     held.guard.restore()
     reseed(0)
     found = differences(first, later, other)
     drawn = [name for (name, one), (_, two) in zip(first, other) if not alike(one, two)]  # both by fresh copies
     return {**found, "random": drawn, "changes": changes}
+
+
+def _after_others(ask, model, others, first):
+    """The answer of a copy that was asked something else before: it may keep what it saw first, or the largest."""
+    try:
+        ask(model, 1, others)
+    except Exception:  # it does not take such values
+        return first
+    return ask(model, 1)
 
 
 def _later(call, model, changes, first):
