@@ -137,6 +137,20 @@ def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Ite
     assert outcome.winner is not None, "findings are about what was handed over"
     yield from outcome.winner.candidate.findings
     yield from reach.findings(outcome.winner.model)
+    yield from _unreached_findings(outcome, unreached)
+    yield from _frozen_findings(outcome.winner.exported.notes)
+    if outcome.description.get("training"):
+        named = ", ".join(outcome.description["training"][:LISTED])
+        yield Finding(
+            "warning", "training-parts", named,
+            "these parts of the original are in training mode, and the export is of evaluation mode",
+            "call eval() on the whole model if that is meant; pass --training to keep Dropout and BatchNorm trainable",
+        )  # fmt: skip
+    yield from _restless_findings(outcome.steadiness)
+
+
+def _unreached_findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Iterator[Finding]:
+    """What the search did not come to."""
     yield from map(unreached_finding, unreached[:LISTED])
     for node, taken in outcome.untaken[:LISTED]:
         yield Finding(
@@ -156,14 +170,15 @@ def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Ite
             f"rounding alone moves {name} by more than a tenth of its size, so that agreement proves nothing about it",
             "give inputs that the model is meant for with --data",
         )  # fmt: skip
-    if outcome.description.get("training"):
-        named = ", ".join(outcome.description["training"][:LISTED])
+    if outcome.search.skipped:
         yield Finding(
-            "warning", "training-parts", named,
-            "these parts of the original are in training mode, and the export is of evaluation mode",
-            "call eval() on the whole model if that is meant; pass --training to keep Dropout and BatchNorm trainable",
+            "info", "not-tried", "", f"{outcome.search.skipped} inputs were not tried: the original takes long to answer",
+            "search longer with --search SECONDS",
         )  # fmt: skip
-    notes = outcome.winner.exported.notes
+
+
+def _frozen_findings(notes: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the exporter took once and for all."""
     for frozen in notes.get("frozen") or ():
         yield Finding(
             "info", "frozen-path", f"{frozen['file']}:{frozen['line']}",
@@ -174,25 +189,24 @@ def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Ite
             "warning", "frozen-input", name, f"forward takes {name} as a Python number, so the export holds it as {value}",
             "make it a tensor if it must stay an input",
         )  # fmt: skip
-    if outcome.search.skipped:
+
+
+def _restless_findings(steadiness: Steadiness) -> Iterator[Finding]:
+    """Chance and state that the user allows, and state that no answer was seen to depend on."""
+    if steadiness.random:
         yield Finding(
-            "info", "not-tried", "", f"{outcome.search.skipped} inputs were not tried: the original takes long to answer",
-            "search longer with --search SECONDS",
-        )  # fmt: skip
-    if outcome.steadiness.random:
-        yield Finding(
-            "warning", "random-original", ", ".join(outcome.steadiness.random),
+            "warning", "random-original", ", ".join(steadiness.random),
             "these outputs are random in the original, and were compared by their mean and spread",
         )  # fmt: skip
-    if outcome.steadiness.changes and not outcome.steadiness.state:
+    if steadiness.changes and not steadiness.state:
         yield Finding(
-            "warning", "stateful-original", ", ".join(outcome.steadiness.changes),
+            "warning", "stateful-original", ", ".join(steadiness.changes),
             "a call of the original changes these, and an ONNX model keeps nothing from call to call; if a later answer "
             "depends on them, the export does not give it",
         )  # fmt: skip
-    if outcome.steadiness.state:
+    if steadiness.state:
         yield Finding(
-            "warning", "stateful-original", ", ".join(outcome.steadiness.state),
+            "warning", "stateful-original", ", ".join(steadiness.state),
             "the export answers every call as the original answers the first",
         )  # fmt: skip
 

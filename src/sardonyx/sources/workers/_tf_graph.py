@@ -137,9 +137,9 @@ class Walk:
     def look_up(self, keys, fact):
         for name in fact.inputs:
             if keys and isinstance(keys[0], str):
-                self.findings.words.setdefault(name, []).extend(keys)
+                self.findings.words.setdefault(name, []).extend(sorted(keys))
             else:
-                self.findings.values.setdefault(name, []).extend(map(float, keys))
+                self.findings.values.setdefault(name, []).extend(sorted(map(float, keys)))
 
     def branch(self, node, given):
         """The results of all branches, which also depend on what chooses."""
