@@ -34,8 +34,6 @@ DEFAULT_OPSET = 18
 AT_ONCE = 2
 # Batches of the user's data that are asked.
 DATA_BATCHES = 32
-# New branches of the code on which the original is asked whether a call changes it.
-BRANCHES_REPEATED = 6
 # Sources that take a float64 where the export takes a float32, and answer it as it is.
 PRECISE = frozenset(("sklearn", "boosting"))
 
@@ -190,10 +188,11 @@ class _Tournament:
                 found = self.original.steadiness(item.probe.arrays)
                 found = Steadiness(state=tuple(drawn)) if found.steady else found
                 return replace(found, probe=item.probe.name)
-        apart = len(self.search.answered) // BRANCHES_REPEATED + 1
-        # Code that is not Python shows no branches, so that one input of every few has to do.
-        for item in self.search.first_on[1 : 1 + BRANCHES_REPEATED] or self.search.answered[apart::apart]:
-            found = self.original.steadiness(item.probe.arrays)
+        for item in self.search.to_call_in_a_row():
+            try:
+                found = self.original.steadiness(item.probe.arrays)
+            except SourceFailed:  # it answers these inputs, but not a row of calls with them
+                continue
             if found.state and not self.steadiness.state:
                 return replace(found, probe=item.probe.name)
         return Steadiness()

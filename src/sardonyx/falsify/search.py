@@ -28,6 +28,8 @@ from sardonyx.sources import Branch, Failure, Outputs, Trial
 GROUP = 32
 # Answers besides those of new branches that are asked for again, and the share of the budget that it may take.
 REPEATED, REPEATED_SHARE = 64, 0.25
+# Answers after which the original is looked at for changes, and about how many calls each of them takes.
+IN_A_ROW, CALLS_IN_A_ROW = 6, 6
 # An answer may take so many times as long as the example's, and at least so many seconds.
 SLOWER, PATIENCE = 50.0, 5.0
 # Two exports that differ by more than this share of an output's size are a reason to ask the original.
@@ -149,12 +151,22 @@ class Search:
         yield from self._into_graphs(mutator, exports)
 
     def to_repeat(self) -> list[Answered]:
-        """Answers to ask for again, within a share of the budget: of every branch, then of every kind."""
+        """Answers to ask for again: of every branch, then of every kind."""
         apart = len(self.answered) // REPEATED + 1
         chosen = {item.probe.digest(): item for item in (*self.first_on, *self.answered[::apart])}
+        return self._within_share(list(chosen.values()), 1)
+
+    def to_call_in_a_row(self) -> list[Answered]:
+        """A few answers on which to see whether a call changes the original: of new branches, or one of every few."""
+        apart = len(self.answered) // IN_A_ROW + 1
+        # Code that is not Python shows no branches.
+        return self._within_share(self.first_on[1 : 1 + IN_A_ROW] or self.answered[apart::apart], CALLS_IN_A_ROW)
+
+    def _within_share(self, items: Sequence[Answered], calls: int) -> list[Answered]:
+        """Those that fit into a share of the budget, each called so often."""
         found, left = [], REPEATED_SHARE * self._budget.seconds
-        for item in chosen.values():
-            left -= self._cost.of(item.probe.size)
+        for item in items:
+            left -= calls * self._cost.of(item.probe.size)
             if left >= 0:
                 found.append(item)
         return found
