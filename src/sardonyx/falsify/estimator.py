@@ -11,8 +11,6 @@ from sardonyx.falsify import features, texts
 from sardonyx.falsify.probe import Probe
 from sardonyx.signature import Arrays, Signature
 
-# Sums over tens of thousands of words, where float32 rounds far more than in any real text.
-LONG = ("very long texts",)
 # Kinds of rows far from all that an estimator was fitted to.
 FAR_AWAY = ("times 1e+06", "times 1e+09", "plus 1e+06", "plus 1e+09")
 
@@ -26,7 +24,7 @@ def estimator_probes(signature: Signature, example: Arrays, description: Mapping
     # What trees compare is known to the last bit where they see the raw features; behind a scaler rounding decides.
     exact = bool((description.get("paths") or {}).get("exact"))
     return [
-        Probe(name, arrays, on_edge=not exact and _at_threshold(name), soft=name.startswith(FAR_AWAY) or name in LONG)
+        Probe(name, arrays, on_edge=not exact and _at_threshold(name), soft=name.startswith(FAR_AWAY))
         for name, arrays in found.items()
     ]
 
