@@ -60,7 +60,7 @@ class Watch:
 
 
 def busy(share: float | None) -> list[Finding]:
-    """The warning about a busy machine, none where others took little of it or nobody knows."""
+    """The warning that other processes kept the machine busy; none if they took little, or if that is not known."""
     if share is None or share < BUSY:
         return []
     count = len(_allowed())

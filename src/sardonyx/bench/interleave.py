@@ -37,7 +37,7 @@ LEAD_IN_BELOW = 10e-3
 # Warm-up ends when the last few calls are as fast as the few before them, or after this share of the time.
 WINDOW, STABLE, WARMUP_SHARE = 4, 0.05, 0.2
 # Measuring ends after this share of the time where no interval is on the edge of a verdict. It is looked at there, and when the
-# time is up: whoever looks often enough will see whatever they wait for.
+# time is up: a look after every round would sooner or later end it by chance.
 ENOUGH = 0.5
 # Rounds that a comparison needs, and those that it should have. They may take this much longer than was asked for, or two
 # seconds in all: a moment in which the machine does something else must not end a measurement of milliseconds.

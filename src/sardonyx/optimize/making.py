@@ -138,7 +138,7 @@ def _accept(entry: Entry, source: Model, level: str, limit: Deadline) -> None:
 
 
 def interface_change(before: Signature, after: Signature) -> str:
-    """What is no longer the same for whoever calls the model; empty if nothing is."""
+    """What changed in the model's inputs and outputs; empty if nothing did."""
     for word, old, new in (("inputs", before.inputs, after.inputs), ("outputs", before.outputs, after.outputs)):
         if [spec.name for spec in old] != [spec.name for spec in new]:
             return f"its {word} are {', '.join(s.name for s in new)}, not {', '.join(s.name for s in old)}"

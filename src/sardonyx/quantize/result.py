@@ -112,6 +112,19 @@ def report_of(outcome: Outcome) -> Report:
     )
 
 
+def _untried(output: Path, budget: Budget, reason: str) -> dict[str, Any]:
+    """The fields of a report where no scheme was tried."""
+    return {
+        "path": str(output),
+        "scheme": None,
+        "metric": {"name": None, "before": None, "after": None, "budget": str(budget)},
+        "speedup": {"ratio": 1.0, "low": 1.0, "high": 1.0},
+        "reverted": [],
+        "candidates": [],
+        "reason": reason,
+    }
+
+
 def report_without_nodes(model: Model, output: Path, budget: Budget) -> Report:
     """The report on a model that no scheme has a handle on."""
     held = Counter(node.op_type for node in model.ir.graph).most_common(3)
@@ -120,15 +133,7 @@ def report_without_nodes(model: Model, output: Path, budget: Budget) -> Report:
         "quantize",
         "kept-float",
         True,
-        fields={
-            "path": str(output),
-            "scheme": None,
-            "metric": {"name": None, "before": None, "after": None, "budget": str(budget)},
-            "speedup": {"ratio": 1.0, "low": 1.0, "high": 1.0},
-            "reverted": [],
-            "candidates": [],
-            "reason": NO_NODES,
-        },
+        fields=_untried(output, budget, NO_NODES),
         findings=(),
         summary=f"{output}  the float model as it was: it has {NO_NODES} (mostly {what})",
     )
@@ -141,17 +146,7 @@ def report_too_short(output: Path, budget: Budget, limit: Deadline, why: str) ->
         "quantize",
         "kept-float",
         True,
-        fields={
-            "path": str(output),
-            "scheme": None,
-            "metric": {"name": None, "before": None, "after": None, "budget": str(budget)},
-            "speedup": {"ratio": 1.0, "low": 1.0, "high": 1.0},
-            "reverted": [],
-            "candidates": [],
-            "reason": reason,
-            "seconds": limit.taken,
-            "time": limit.seconds,
-        },
+        fields={**_untried(output, budget, reason), "seconds": limit.taken, "time": limit.seconds},
         findings=tuple(out_of_time([reason], "give more --time")),
         summary=f"{output}  the float model as it was: {reason}",
     )

@@ -157,7 +157,7 @@ class Generator:
             self._generator.bit_generator.state = self._saved
 
     def advance(self):
-        """Draws, so that whoever draws next gets other numbers."""
+        """Draws once, so that the next draw gives other numbers."""
         self._generator.random() if not isinstance(
             self._generator, numpy.random.RandomState
         ) else self._generator.rand()
