@@ -105,7 +105,7 @@ class Running:
         self, method: str, path: str, body: bytes = b"", *, headers: dict[str, str] | None = None, port: str = "http"
     ) -> Answer:
         """One request on a connection of its own."""
-        lines = [f"{method} {path} HTTP/1.1", "Host: x", "Connection: close"]
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         lines += [f"Content-Length: {len(body)}"] if body or method == "POST" else []
         return Answer.of(self.raw("\r\n".join(lines).encode() + b"\r\n\r\n" + body, port=port))

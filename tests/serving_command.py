@@ -25,10 +25,10 @@ class Command:
     lines: list[str] = field(default_factory=list)
     port: int = 0
 
-    def predict(self) -> dict[str, object]:
+    def predict(self, path: str = "/predict") -> dict[str, object]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
-            connection.request("POST", "/predict", "[1, 2, 3, 4]")
+            connection.request("POST", path, "[1, 2, 3, 4]")
             return dict(json.loads(connection.getresponse().read()))
         finally:
             connection.close()

@@ -11,6 +11,7 @@ from sardonyx.agreement import (
     Judgement,
     OutputVerdict,
     Tolerance,
+    extent,
     flatten,
     for_rounding,
     for_share,
@@ -222,3 +223,40 @@ def test_a_share_is_of_the_largest_value_and_rounding_comes_on_top():
     (allowed,) = for_share([np.float32([1, -4])], 0.25)
     assert allowed == Tolerance(pytest.approx(1 + 4 * 1024 * 2.0**-24))
     assert for_share([np.float32([1, -4])], 0.0) == for_rounding([np.float32([1, -4])])
+
+
+COLUMNS = Tolerance(absolute=100.0, columns=(1.0, 1e-6))
+
+
+def test_a_small_column_beside_a_large_one_has_a_tolerance_of_its_own():
+    reference = np.array([[1e7, 0.5], [2e7, 0.1]], np.float32)
+    off = np.array([[50, 0], [0, 0]], np.float32)
+    assert only(reference, reference + off, COLUMNS).verdict == "rounding"
+    assert only(reference, reference + off[:, ::-1] / 100, COLUMNS).verdict == "mismatch"
+    assert only(reference, reference + off[:, ::-1] / 100, Tolerance(100.0)).verdict == "rounding"
+
+
+def test_columns_are_told_apart_in_every_chunk_of_a_large_array(monkeypatch):
+    monkeypatch.setattr("sardonyx.agreement.CHUNK", 7)
+    reference = np.tile(np.array([1e7, 0.5]), (20, 1))
+    wrong = reference.copy()
+    wrong[17, 1] += 0.01
+    assert only(reference, reference + np.array([50, 0]), COLUMNS).verdict == "rounding"
+    assert only(reference, wrong, COLUMNS).verdict == "mismatch"
+
+
+def test_tolerances_of_columns_are_added_and_the_larger_is_taken():
+    both = COLUMNS.plus(Tolerance(absolute=1.0, relative=0.5))
+    assert both.absolute * np.array(both.columns) == pytest.approx([101.0, 1.0001])
+    larger = COLUMNS.or_larger(Tolerance(absolute=10.0, columns=(1.0, 1.0)))
+    assert larger.absolute * np.array(larger.columns) == pytest.approx([100.0, 10.0])
+    assert COLUMNS.or_larger(Tolerance(absolute=10.0)).columns == (), "one without columns counts in all of them"
+
+
+def test_the_size_of_an_output_is_without_what_its_values_have_in_common():
+    prices = 5e6 + np.linspace(-5e4, 5e4, 50)
+    assert extent(prices) == pytest.approx(3 * prices.std())
+    assert extent(prices[:1]) == prices[0]
+    assert extent(np.full(8, 5e6)) == 5e6, "equal values have no other size"
+    assert extent(np.array([np.nan, np.inf])) == 0
+    assert only(prices, prices + 1, Tolerance(2e5)).weak > 1, "more than the whole range is allowed"

@@ -137,3 +137,87 @@ def test_copy_and_hash_agree(tmp_path: Path) -> None:
     assert files.sha256(tmp_path / "a") == files.sha256(tmp_path / "b")
     (tmp_path / "b").write_bytes(b"changed")
     assert files.sha256(tmp_path / "a") != files.sha256(tmp_path / "b")
+
+
+LEFT = """
+import os, signal, sys
+from pathlib import Path
+from sardonyx import files
+target = Path(sys.argv[1])
+with files.replacing(target / "m.onnx") as one, files.replacing_folder(target / "package", known_by="a") as two:
+    one.write_text("half")
+    (two / "a").write_text("half")
+    print("written", flush=True)
+    if sys.argv[2] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.read()
+"""
+
+
+def writer(folder: Path, how: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", LEFT, str(folder), how]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"written\n"
+    return child
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_and_what_lives_is_not(tmp_path: Path) -> None:
+    with writer(tmp_path, "dies") as dead:
+        dead.wait()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert len(left) == 3, "two scratch folders and a lock"
+    with writer(tmp_path, "lives") as alive:
+        names = {path.name for path in tmp_path.iterdir()}
+        assert not (left & names) - {".package.lock"}
+        files.write_text(tmp_path / "m.onnx", "mine")
+        with pytest.raises(OutputError, match=f"another process \\({alive.pid}\\) is writing"):
+            files.replacing_folder(tmp_path / "package").__enter__()
+        assert {path.name for path in tmp_path.iterdir()} == names | {"m.onnx"}
+        assert alive.stdin is not None
+        alive.stdin.close()
+        alive.wait()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "package"]
+
+
+def test_what_only_looks_like_a_leftover_stays(tmp_path: Path) -> None:
+    (tmp_path / "else").mkdir(mode=0o700)
+    (tmp_path / "else" / "thesis").write_text("years of work")
+    (tmp_path / ".a.0123abcd.part").symlink_to("else")
+    (tmp_path / ".a.0123abce.part").write_text("a file")
+    (tmp_path / ".a.0123abcf.part").mkdir(mode=0o755)
+    (tmp_path / ".b.0123abcd.part").mkdir(mode=0o700)
+    before = sorted(tmp_path.iterdir())
+    files.write_text(tmp_path / "a", "new")
+    assert sorted(path for path in tmp_path.iterdir() if path.name != "a") == before
+    assert (tmp_path / "else" / "thesis").exists()
+
+
+def test_a_folder_that_was_moved_aside_when_its_writer_was_killed_comes_back(tmp_path: Path) -> None:
+    scratch = tmp_path / ".package.0123abcd.part"
+    scratch.mkdir(mode=0o700)
+    (scratch / "old").mkdir()
+    (scratch / "old" / "a").write_text("old")
+    (scratch / "new").mkdir()
+    with pytest.raises(KeyboardInterrupt), files.replacing_folder(tmp_path / "package", known_by="a"):
+        raise KeyboardInterrupt
+    assert (tmp_path / "package" / "a").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["package"]
+
+
+KILLED = """
+import os, signal
+from sardonyx import files
+with files.temporary_folder() as folder:
+    (folder / "half").touch()
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_temporary_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path) -> None:
+    """Each in a process of its own: one looks for leftovers once."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, env=environment)
+        assert [str(path) for path in tmp_path.iterdir()] == [done.stdout.strip()]

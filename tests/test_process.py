@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from sardonyx import process
+from sardonyx import cli, process
 from sardonyx.deadline import asked_for
 
 needs_boot_time = pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the system has no such clock")
@@ -50,3 +51,11 @@ def test_the_time_of_a_command_counts_from_its_start_and_that_of_a_call_from_the
     assert asked_for(600, "quantize").left > 500
     monkeypatch.setattr(process, "_command", "")
     assert asked_for(600, "optimize").left > 500
+
+
+def test_a_program_that_called_the_entry_point_is_a_program_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["sardonyx", "--version"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert process.command() == ""
+    assert process.begun() is None

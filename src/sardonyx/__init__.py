@@ -7,6 +7,11 @@ framework, no onnx and no onnxruntime; those are loaded by the first call that n
 from __future__ import annotations
 
 import os
+import sys
+
+# `python -m sardonyx` puts the current folder first on the path: a file json.py there would be run in place of Python's own.
+if not sys.flags.safe_path and sys.argv[:1] == ["-m"] and "sardonyx" in sys.orig_argv:
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.getcwd()]
 
 # onnxruntime's wheel reports usage unless this is set before its first import.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from sardonyx.signature import Array
+from sardonyx.tolerance import EXACT as EXACT
+from sardonyx.tolerance import Tolerance as Tolerance
 
 Kind = Literal["equal", "rounding", "mismatch"]
 RANK: dict[Kind, int] = {"equal": 0, "rounding": 1, "mismatch": 2}
@@ -17,18 +19,8 @@ RANK: dict[Kind, int] = {"equal": 0, "rounding": 1, "mismatch": 2}
 CHUNK = 1 << 20
 
 
-@dataclass(frozen=True)
-class Tolerance:
-    """The difference allowed at an element: `absolute + relative * |reference|`."""
-
-    absolute: float = 0.0
-    relative: float = 0.0
-
-    def at(self, reference: Any) -> Any:
-        return self.absolute + self.relative * np.abs(reference)
-
-
-EXACT = Tolerance()
+# Values that show a spread, and the share of their size below which they are all the same but for rounding.
+SEVERAL, EQUAL = 4, 1e-5
 
 
 @dataclass(frozen=True)
@@ -215,7 +207,7 @@ def _judge_floats(name: str, reference: Array, candidate: Array, allowed: Tolera
     for start in range(0, reference.size, CHUNK):
         part = slice(start, start + CHUNK)
         theirs, mine = (wide(array.reshape(-1)[part]) for array in (reference, candidate))
-        found = _merge(found, _judge_chunk(name, theirs, mine, allowed))
+        found = _merge(found, _judge_chunk(name, theirs, mine, allowed, start))
         if found.note and np.isinf(found.used):
             return found
     found = replace(found, weak=_share(reference, allowed))
@@ -224,13 +216,13 @@ def _judge_floats(name: str, reference: Array, candidate: Array, allowed: Tolera
     return replace(found, flips=_flips(wide(reference), wide(candidate)))
 
 
-def _judge_chunk(name: str, reference: Array, candidate: Array, allowed: Tolerance) -> OutputVerdict:
+def _judge_chunk(name: str, reference: Array, candidate: Array, allowed: Tolerance, start: int) -> OutputVerdict:
     same = (reference == candidate) | (np.isnan(reference) & np.isnan(candidate))
     if same.all():
         return OutputVerdict(name, "equal")
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         error = np.where(same, 0.0, np.abs(reference - candidate))
-        limit = allowed.at(np.where(np.isfinite(reference), reference, 0.0))
+        limit = allowed.at(np.where(np.isfinite(reference), reference, 0.0), start)
         used = np.where(same, 0.0, error / limit)
         relative = np.where((reference == 0) | same, 0.0, error / np.abs(reference))
     broken = ~same & ~(np.isfinite(reference) & np.isfinite(candidate))
@@ -247,10 +239,20 @@ def _judge_chunk(name: str, reference: Array, candidate: Array, allowed: Toleran
 
 
 def _share(reference: Array, allowed: Tolerance) -> float:
-    """The tolerance as a share of the output's size, the root mean square."""
-    finite = reference[np.isfinite(reference)]
-    size = float(np.sqrt(np.mean(wide(finite) ** 2))) if finite.size else 0.0
+    """The tolerance as a share of the output's size."""
+    size = extent(reference)
     return float(allowed.at(size) / size) if size else np.inf
+
+
+def extent(array: Array) -> float:
+    """The size of an output's finite values: their root mean square, without what several of them have in common.
+
+    A price of five million that varies by a hundred thousand is of the size of the latter.
+    """
+    finite = wide(array[np.isfinite(array)])
+    size = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+    spread = 3 * float(finite.std()) if finite.size >= SEVERAL else 0.0
+    return min(size, spread) if spread > EQUAL * size else size
 
 
 def looks_like_scores(array: Array) -> bool:

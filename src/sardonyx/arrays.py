@@ -5,6 +5,9 @@ They are read without pickle and no more than is asked for. Tables are read whol
 
 from __future__ import annotations
 
+import math
+import struct
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +18,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from sardonyx import csv_file, data_frame, machine
-from sardonyx.errors import BadData, NotFound
+from sardonyx.errors import BadData, NotFound, SardonyxError
 from sardonyx.files import replacing
 from sardonyx.frame import Frame
 from sardonyx.signature import Array, Arrays
@@ -27,7 +30,15 @@ KINDS = ".npz, .npy, .safetensors, .csv or .parquet"
 # The name of an array that its file leaves nameless: a .npy, or what `np.savez(file, x)` writes.
 NAMELESS = "arr_0"
 
-_UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+# What the libraries raise on a file that is damaged, or that somebody made to be so.
+_UNREADABLE = (
+    OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError, MemoryError, struct.error,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+# Bytes that are unpacked at a time, and how many empty examples are worth a walk.
+_PIECE, _EMPTY_AT_MOST = 1 << 24, 1 << 20
+# The third version is for types with named fields, which no input takes.
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 class Rows(Protocol):
@@ -74,7 +85,8 @@ def read(path: str | Path) -> Arrays:
     found = open_arrays(path)
     if isinstance(found, Frame):
         return {name: column.plain() for name, column in found.items() if not column.unusable}
-    return {name: np.asarray(rows[...]) for name, rows in found.items()}
+    with _named(Path(path)):
+        return {name: np.asarray(rows[...]) for name, rows in found.items()}
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, Array]) -> None:
@@ -92,34 +104,69 @@ def write_npz(path: str | Path, arrays: Mapping[str, Array]) -> None:
 class _Slices:
     """One tensor of a .safetensors file; only the rows asked for are read."""
 
-    def __init__(self, file: Any, name: str) -> None:
-        self._file, self._name = file, name
+    def __init__(self, file: Any, name: str, path: Path) -> None:
+        self._file, self._name, self._path = file, name, path
         self.shape: tuple[int, ...] = tuple(file.get_slice(name).get_shape())
 
     def __getitem__(self, part: Any) -> Any:
-        if part is Ellipsis or not self.shape:
-            return self._file.get_tensor(self._name)[part]
-        return self._file.get_slice(self._name)[part]
+        with _named(self._path):
+            if part is Ellipsis or not self.shape:
+                return self._file.get_tensor(self._name)[part]
+            return self._file.get_slice(self._name)[part]
 
 
 def _npy(path: Path) -> dict[str, Rows]:
-    try:
-        return {NAMELESS: np.load(path, mmap_mode="r", allow_pickle=False)}
-    except ValueError:  # nothing to map in an array without elements; anything else fails again
-        return {NAMELESS: np.load(path, allow_pickle=False)}
+    with path.open("rb") as file:
+        shape, order, dtype = _header(file, path.stat().st_size)
+        if not math.prod(shape):  # there is nothing to map
+            return {NAMELESS: np.empty(shape, dtype, order)}
+        return {NAMELESS: np.memmap(file, dtype, "r", file.tell(), shape, order)}
 
 
 def _npz(path: Path) -> dict[str, Rows]:
     with zipfile.ZipFile(path) as archive:
-        unpacked = sum(member.file_size for member in archive.infolist())
-    if unpacked > machine.memory_bytes():
-        raise ValueError(f"it unpacks to {unpacked:,} bytes, more than this machine's memory")
-    with np.load(path, allow_pickle=False) as archive:
-        loaded = {name: archive[name] for name in archive.files}
-    strange = [name for name, array in loaded.items() if not isinstance(array, np.ndarray)]
-    if strange:
-        raise ValueError(f"its member {strange[0]} is not an array")
-    return loaded
+        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+        unpacked, most = sum(member.file_size for member in archive.infolist()), machine.memory_bytes() // 2
+        if unpacked > most:
+            raise ValueError(f"it unpacks to {unpacked:,} bytes, more than half of this machine's memory")
+        return {name: _member(archive, member) for name, member in members.items()}
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    """An array of the archive. Memory is taken only for what the archive itself says that it unpacks to."""
+    if not member.filename.endswith(".npy") or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"its member {member.filename} is not an array")
+    with archive.open(member) as file:
+        shape, order, dtype = _header(file, member.file_size)
+        wanted = math.prod(shape) * dtype.itemsize
+        data = bytearray()
+        while len(data) < wanted and (piece := file.read(min(_PIECE, wanted - len(data)))):
+            data += piece
+    if len(data) < wanted:
+        raise ValueError(f"its member {member.filename} ends too early")
+    return np.frombuffer(data, dtype, math.prod(shape)).reshape(shape, order=order)
+
+
+def _header(file: Any, size: int) -> tuple[tuple[int, ...], Literal["C", "F"], np.dtype[Any]]:
+    """Shape, order and type of a .npy of `size` bytes, which must have room for them. The file stands at the values."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            version = np.lib.format.read_magic(file)
+            shape, in_columns, dtype = _HEADERS[version](file)
+    except Exception as error:  # numpy reads it as Python, which may raise anything
+        raise ValueError(
+            f"its header cannot be read: {str(error).splitlines()[0] if str(error) else error!r}"
+        ) from error
+    if dtype.hasobject:
+        raise ValueError("allow_pickle is off")
+    elements = math.prod(shape)
+    if any(type(length) is not int or length < 0 for length in shape) or elements * dtype.itemsize > size - file.tell():
+        raise ValueError(f"its header says {dtype}{list(shape)}, and it has {size - file.tell()} bytes of values")
+    # Sizes that cost no bytes would cost time: examples without a value, or values of no size.
+    if math.prod(filter(None, shape)) > _EMPTY_AT_MOST and not elements * dtype.itemsize:
+        raise ValueError(f"its header says {dtype}{list(shape)}, which holds nothing")
+    return shape, "F" if in_columns else "C", dtype
 
 
 def _safetensors(path: Path) -> dict[str, Rows]:
@@ -127,7 +174,7 @@ def _safetensors(path: Path) -> dict[str, Rows]:
 
     try:
         file: Any = safe_open(path, framework="np")
-        return {name: _Slices(file, name) for name in file.keys()}  # noqa: SIM118  it is no dict
+        return {name: _Slices(file, name, path) for name in file.keys()}  # noqa: SIM118  it is no dict
     except SafetensorError as error:
         raise ValueError(str(error)) from error
 
@@ -155,6 +202,8 @@ def _storable(array: Array) -> Array:
 def _named(path: Path) -> Iterator[None]:
     try:
         yield
+    except SardonyxError:
+        raise
     except _UNREADABLE as error:
         pickled = "allow_pickle" in str(error)
         reason = (

@@ -84,8 +84,9 @@ def _imported(name: str) -> ModuleType:
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Imports inside the block also look into the folder, as `python file.py` would."""
-    sys.path.insert(0, str(folder))
+    """Imports inside the block also look into the folder: after the standard library, before what is installed."""
+    installed = (at for at, entry in enumerate(sys.path) if Path(entry).name in ("site-packages", "dist-packages"))
+    sys.path.insert(next(installed, len(sys.path)), str(folder))
     try:
         yield
     finally:

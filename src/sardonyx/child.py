@@ -18,6 +18,9 @@ from typing import Any, Literal
 
 from sardonyx import deadline
 
+# Runs a module of ours without the current folder on the path.
+ISOLATED = Path(__file__).parent / "_isolated.py"
+
 End = Literal["answered", "crashed", "timeout", "memory"]
 
 
@@ -34,9 +37,15 @@ class Outcome:
     reason: str = ""
 
 
-def module(name: str) -> list[str]:
-    """The command that runs one of our own modules with this interpreter."""
-    return [sys.executable, "-W", "ignore", "-m", name]
+def module(name: str, *, ends_with_thread: bool = True) -> list[str]:
+    """The command that runs one of our own modules with this interpreter.
+
+    Isolated: neither the current folder nor a variable PYTHON* puts a file before those that are installed. The process ends
+    with the thread that starts it, unless that is not wanted.
+    """
+    ends = "ends" if ends_with_thread else "stays"
+    cached = ["-B"] if sys.dont_write_bytecode else []  # `-I` does not see the variable that says so
+    return [sys.executable, "-I", "-u", *cached, "-W", "ignore", str(ISOLATED), ends, name]
 
 
 def call(
@@ -83,7 +92,6 @@ def started(
                 stderr=stderr,
                 cwd=folder,
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
 
             def outcome() -> Outcome:
@@ -131,10 +139,19 @@ def _limit(process: int, memory: int | None, cpu: float | None) -> None:
     with suppress(ProcessLookupError):
         resource.prlimit(process, resource.RLIMIT_CORE, (0, 0))
         if memory is not None:
-            resource.prlimit(process, resource.RLIMIT_AS, (memory, memory))
+            _lower(process, resource.RLIMIT_AS, memory, memory)
         if cpu is not None:
-            seconds = math.ceil(cpu)
-            resource.prlimit(process, resource.RLIMIT_CPU, (seconds, seconds + 1))
+            _lower(process, resource.RLIMIT_CPU, math.ceil(cpu), math.ceil(cpu) + 1)
+
+
+def _lower(process: int, which: int, soft: int, hard: int) -> None:
+    """Sets a limit, or leaves it as it is where it is lower already: `ulimit` of the user's shell comes first."""
+    import resource
+
+    now_soft, now_hard = resource.prlimit(process, which)
+    hard = hard if now_hard == resource.RLIM_INFINITY else min(hard, now_hard)
+    soft = min(soft, hard) if now_soft == resource.RLIM_INFINITY else min(soft, now_soft, hard)
+    resource.prlimit(process, which, (soft, hard))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

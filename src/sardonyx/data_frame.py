@@ -18,6 +18,8 @@ from sardonyx.frame import Column, Frame, refuse_duplicates
 
 # The first bytes of a Parquet file.
 MAGIC = b"PAR1"
+# Rows that are unpacked at a time.
+_ROWS = 4096
 _TABLES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")}
 _SERIES = {("pandas", "Series"), ("polars", "Series")}
 _LAZY = {("polars", "LazyFrame")}
@@ -47,10 +49,24 @@ def read_parquet(path: Path) -> Frame:
     with parquet.ParquetFile(path) as file:
         known = file.metadata
         unpacked = sum(known.row_group(index).total_byte_size for index in range(known.num_row_groups))
-        if max(unpacked, known.num_rows * known.num_columns) > machine.memory_bytes():
+        most = machine.memory_bytes() // 2
+        if max(unpacked, known.num_rows * known.num_columns) > most:
             raise ValueError(f"it unpacks to {known.num_rows:,} rows, more than this machine's memory holds")
         refuse_duplicates(file.schema_arrow.names, str(path))
-        return of_object(file.read(), str(path))
+        return of_object(_table(file, most), str(path))
+
+
+def _table(file: Any, most: int) -> Any:
+    """All rows, read in batches: a dictionary may say one long text a million times in a few bytes."""
+    import pyarrow
+
+    batches, size = [], 0
+    for batch in file.iter_batches(batch_size=_ROWS):
+        size += batch.nbytes
+        if size > most:
+            raise ValueError(f"its rows take more than {most:,} bytes of this machine's memory")
+        batches.append(batch)
+    return pyarrow.Table.from_batches(batches, schema=None if batches else file.schema_arrow)
 
 
 def _kinds(value: Any) -> set[tuple[str, str]]:

@@ -7,11 +7,13 @@ SardonyxError
 │   ├── NotAModel       not-a-model       exit 2   the bytes are not an ONNX model
 │   ├── BrokenModel     broken-model      exit 2   an ONNX model, but damaged or dangerous
 │   ├── BadData         bad-data          exit 2   arrays that do not fit the model
+│   ├── UnsafePath      unsafe-path       exit 2   a name or file that leads out of its folder
 │   ├── UnknownSource   unknown-source    exit 2   nobody here can convert this
 │   ├── Untrusted       untrusted         exit 2   a pickle, and no --trust
 │   └── NoGradient      no-gradient       exit 2   an operator that no gradient passes
 ├── SourceFailed        source-failed     exit 2   the user's own model code raised
 ├── RuntimeRefused      runtime-refused   exit 2   the runtime would not load or run the model
+├── Contained           contained         exit 2   the process that met a file crashed, or went over its limits
 ├── OutputError         output            exit 2   the result could not be written
 ├── Internal            internal          exit 2   a fault of Sardonyx itself
 ├── Interrupted         interrupted       exit 130 the user or the system asked it to stop
@@ -74,6 +76,16 @@ class BadData(InputError):
     code = "bad-data"
 
 
+class UnsafePath(InputError):
+    """A name that leads out of its folder, or a file that is a link, not a plain file or larger than it may be."""
+
+    code = "unsafe-path"
+
+    def __init__(self, message: str, *, hint: str = "", problem: str = "", reason: str = "") -> None:
+        super().__init__(message, hint=hint or "get the folder again from where it came from, or copy the file into it")
+        self.problem, self.reason = problem or message, reason
+
+
 class UnknownSource(InputError):
     """No converter here knows this kind of source."""
 
@@ -102,6 +114,12 @@ class RuntimeRefused(SardonyxError):
     """The runtime would not load or run the model."""
 
     code = "runtime-refused"
+
+
+class Contained(SardonyxError):
+    """The process that met a stranger's file crashed, or used up its time or memory, and was ended."""
+
+    code = "contained"
 
 
 class OutputError(SardonyxError):

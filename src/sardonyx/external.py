@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 import onnx
 
+from sardonyx.below import Folder
+from sardonyx.errors import NotFound, UnsafePath
 from sardonyx.report import Finding
 
 _NAMELESS_BITS = {"FLOAT": 32, "DOUBLE": 64, "BOOL": 8}
@@ -135,32 +135,30 @@ def _look(location: str, folder: Path) -> _Look:
 
     if not location:
         return trouble("external-data-missing", "is external but names no file", "save the model again with its data")
-    if _leaves(location):
-        return trouble(
-            "external-data-outside",
-            f"its external data '{location}' lies outside the model's folder",
-            "do not open this model unless you trust its author; move the data beside the model and save it again",
-        )
-    path = folder / location
     try:
-        status = path.lstat()
-    except (OSError, ValueError) as error:
-        return trouble(
-            "external-data-missing",
-            f"its external data '{location}' cannot be read: {_why(error)}",
-            f"copy '{location}' beside the model",
-        )
-    if (
-        not stat.S_ISREG(status.st_mode)
-        or status.st_nlink > 1
-        or path.parent.resolve() != _resolved_parent(folder, location)
-    ):
-        return trouble(
-            "external-data-linked",
-            f"its external data '{location}' is a link or not a plain file, so it may show another file's bytes",
-            f"replace '{location}' by a copy of the file",
-        )
-    return _Look(status.st_size)
+        with Folder(folder) as below:
+            return _Look(below.size(location))
+    except UnsafePath as error:
+        if error.reason == "outside":
+            return trouble(
+                "external-data-outside",
+                f"its external data '{location}' lies outside the model's folder",
+                "do not open this model unless you trust its author; move the data beside the model and save it again",
+            )
+        if error.reason == "link":
+            return trouble(
+                "external-data-linked",
+                f"its external data '{location}' is a link or not a plain file, so it may show another file's bytes",
+                f"replace '{location}' by a copy of the file",
+            )
+        why = error.problem
+    except NotFound:
+        why = "No such file or directory"
+    return trouble(
+        "external-data-missing",
+        f"its external data '{location}' cannot be read: {why}",
+        f"copy '{location}' beside the model",
+    )
 
 
 def _beyond(entry: ExternalTensor, size: int) -> tuple[str, str, str] | None:
@@ -173,20 +171,3 @@ def _beyond(entry: ExternalTensor, size: int) -> tuple[str, str, str] | None:
         f"needs bytes {entry.offset} to {end} of '{entry.location}', which has {size}",
         "copy the data file again; it is shorter than the model says",
     )
-
-
-def _leaves(location: str) -> bool:
-    """Whether the path points out of its folder, by the rules of either operating system."""
-    windows = PureWindowsPath(location)
-    return (
-        "\0" in location or Path(location).is_absolute() or bool(windows.drive or windows.root) or ".." in windows.parts
-    )
-
-
-def _resolved_parent(folder: Path, location: str) -> Path:
-    """The folder the data must lie in when no part of `location` is a link."""
-    return Path(os.path.normpath(folder.resolve() / location)).parent
-
-
-def _why(error: OSError | ValueError) -> str:
-    return getattr(error, "strerror", None) or str(error)

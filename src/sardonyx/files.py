@@ -1,50 +1,124 @@
-"""Writing that cannot be half done: a temporary name beside the target, then a rename."""
+"""Writing that cannot be half done: a scratch folder beside the target, then a rename.
+
+A scratch folder is locked by the process that fills it. What a process that was killed has left is removed by the next that
+writes to the same place.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sardonyx.errors import OutputError
+from sardonyx import lock
+from sardonyx.below import Folder
+from sardonyx.errors import NotFound, OutputError
+
+_looked: set[Path] = set()
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yields a temporary path; it becomes `path` only if the block ends well. A crash leaves the old file or none."""
     path = _target(path)
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
-        yield temporary
-        sync(temporary)
-        temporary.replace(path)
+        with scratch(path) as folder:
+            temporary = folder / path.name
+            yield temporary
+            sync(temporary)
+            temporary.replace(path)
     except OSError as error:
         raise _failed(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing_folder(path: str | Path, *, known_by: str = "") -> Iterator[Path]:
-    """Yields a temporary folder that takes the place of `path` only if the block ends well.
+    """Yields a temporary folder that takes the place of `path` only if the block ends well. Nobody else writes it meanwhile.
 
     A folder that is there already must be empty or hold a file named `known_by`: anything else is somebody's work.
     """
     path = _target_folder(path, known_by)
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent) as outer:
-            temporary = Path(outer) / "new"
+        with lock.held(lock.beside(path), path), scratch(path) as outer:
+            _target_folder(path, known_by)  # once more, now that nobody else writes it
+            temporary = outer / "new"
             temporary.mkdir()
             yield temporary
-            if path.exists():
-                path.rename(Path(outer) / "old")
+            if os.path.lexists(path):
+                path.rename(outer / "old")
             temporary.rename(path)
     except OSError as error:
         raise _failed(path, error) from error
+
+
+@contextmanager
+def scratch(path: Path) -> Iterator[Path]:
+    """A folder beside `path`, ours until the block ends, for what will become `path`. Removes those of dead processes first."""
+    _remove_leftovers(path)
+    folder, handle = _new_scratch(path)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder among the system's temporary files, ours until the block ends. Removes those of dead processes first."""
+    with scratch(Path(tempfile.gettempdir()) / "sardonyx") as folder:
+        yield folder
+
+
+def _new_scratch(path: Path) -> tuple[Path, int]:
+    while True:
+        folder = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+        folder.mkdir(mode=0o700)
+        handle = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        lock.try_lock(handle)
+        # Another process may have taken it for a leftover before it was locked.
+        if folder.exists() and os.path.samestat(os.fstat(handle), folder.stat()):
+            return folder, handle
+        os.close(handle)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Looks once in a process for each place: a folder that nobody holds the lock of was left by a process that has died."""
+    place = path.absolute()
+    if place in _looked:
+        return
+    _looked.add(place)
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.part")
+    with suppress(PermissionError):  # a folder that may be written and not listed
+        for name in [each.name for each in path.parent.iterdir() if pattern.fullmatch(each.name)]:
+            _remove_leftover(path, name)
+
+
+def _remove_leftover(path: Path, name: str) -> None:
+    try:
+        handle = os.open(path.with_name(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:  # a file or a link of that name is not ours
+        return
+    try:
+        status = os.fstat(handle)
+        ours = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700
+        if not (ours and lock.try_lock(handle)):
+            return
+        old = path.with_name(name) / "old"
+        if old.is_dir() and not old.is_symlink() and not os.path.lexists(path):  # killed between two renames
+            old.rename(path)
+        with Folder(path.parent) as parent:
+            parent.remove(name)
+    except (OSError, NotFound):  # it went while we looked
+        return
+    finally:
+        os.close(handle)
 
 
 def must_be_writable(path: str | Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 import warnings
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
 # Formats that pillow decodes itself: no file is handed to another program, as EPS would be to Ghostscript.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+# What pillow's decoders raise on files that are damaged.
+_DAMAGED = (
+    OSError, SyntaxError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RuntimeError, AssertionError,
+    MemoryError, EOFError, struct.error, zlib.error,
+)  # fmt: skip
+# As pillow's own bound on what is decoded.
+PIXELS_AT_MOST = 1 << 27
 _MODES = {1: "L", 3: "RGB"}
 _WHOLE = ("uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
@@ -60,6 +68,11 @@ def load(path: str | Path, spec: TensorSpec) -> tuple[Array, str]:
     wanted = layout(spec)
     image = decode(path, wanted.channels)
     before, size = image.size, _target(image.size, wanted)
+    if size[0] * size[1] > PIXELS_AT_MOST:
+        raise BadData(
+            f"{path} would become {size[0]}x{size[1]} pixels, since the model fixes one side alone",
+            hint="cut the image to a shape nearer to a square",
+        )
     if size != before:
         image = resize(image, size)
     pixels = arrange(np.asarray(image), wanted.axes)
@@ -82,6 +95,7 @@ def decode(path: str | Path, channels: int) -> Image:
 
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=_FORMATS) as opened:
                 return _plain(opened).convert(_MODES[channels])
@@ -93,7 +107,7 @@ def decode(path: str | Path, channels: int) -> Image:
         raise BadData(
             f"{path} has too many pixels to be decoded safely: {error}", hint="make the image smaller"
         ) from error
-    except (OSError, SyntaxError, ValueError, IndexError, struct.error) as error:
+    except _DAMAGED as error:
         raise BadData(f"{path} is a damaged image: {error}", hint="copy or save the image again") from error
 
 

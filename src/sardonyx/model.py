@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import onnx_ir as ir
 
 from sardonyx import columns, external, history, map_types, progress
 from sardonyx.errors import BrokenModel, InputError, OutputError
-from sardonyx.files import replacing, sync
+from sardonyx.files import replacing, scratch, sync
 from sardonyx.history import History, Step
 from sardonyx.proto import PROTOBUF_LIMIT, read_proto
 from sardonyx.signature import Signature
@@ -155,18 +154,18 @@ def _write(model: ir.Model, path: Path, data: Path | None) -> None:
             _must_fit(proto.ByteSize())
             path.write_bytes(proto.SerializeToString())
             return
-        with tempfile.TemporaryDirectory(prefix=f".{data.name}.", suffix=".part", dir=data.parent) as scratch:
-            written = Path(scratch) / data.name
-            ir.save(model, Path(scratch) / "model", format="protobuf", external_data=data.name)
+        with scratch(data) as folder:
+            written, bare = folder / data.name, folder / "model"
+            ir.save(model, bare, format="protobuf", external_data=data.name)
             if map_types.present(model):
-                proto = read_proto(Path(scratch) / "model")
+                proto = read_proto(bare)
                 map_types.put_back(proto, model)
-                (Path(scratch) / "model").write_bytes(proto.SerializeToString())
+                bare.write_bytes(proto.SerializeToString())
             if written.exists():  # small tensors stay in the model, and there may be no other
                 sync(written)
                 written.rename(data)
-            _must_fit((Path(scratch) / "model").stat().st_size)
-            (Path(scratch) / "model").rename(path)
+            _must_fit(bare.stat().st_size)
+            bare.rename(path)
     except (OSError, OutputError):
         raise
     except Exception as error:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 Severity = Literal["error", "warning", "info"]
+SEVERITIES = ("error", "warning", "info")
 _COLOUR = {"error": "red", "warning": "yellow", "info": "cyan"}
 # A number as cell() or human_bytes() write it, with a unit or without.
 _QUANTITY = re.compile(r"(at least )?[-+]?\d[\d,.]*(e[-+]?\d+)?( ?(%|[kMGT]|B|[KMG]iB|[munµ]?s|x))?")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+# Besides what steers a terminal, the characters that turn the direction of text: they hide how a name really reads.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _GAP, _NARROWEST = 2, 8
 
@@ -190,6 +192,16 @@ def visible(text: str) -> str:
     """The text with control characters written out, so that a name in a model cannot steer the terminal."""
     safe = _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
     return _SURROGATE.sub("\ufffd", safe).replace("\t", " ")
+
+
+def one_line(text: str) -> str:
+    """A name of a stranger as `visible` shows it, on one line: what follows a line end cannot pass for words of ours."""
+    return visible(text).replace("\n", "\\n")
+
+
+def inset(text: str) -> str:
+    """The text as `visible` shows it, with its further lines indented: none can pass for a line of ours."""
+    return re.sub(r"\n(?!  )", "\n  ", visible(text))
 
 
 def cell(value: object) -> str:

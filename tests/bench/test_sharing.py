@@ -17,8 +17,8 @@ from sardonyx import process
 import sardonyx
 import onnxruntime as ort
 
-process.belongs_to(sys.argv[1])
-report = sardonyx.bench(*sys.argv[3:], threads=json.loads(sys.argv[2]), seconds=0.02, cold=False, profile=True)
+with process.belongs_to(sys.argv[1]):
+    report = sardonyx.bench(*sys.argv[3:], threads=json.loads(sys.argv[2]), seconds=0.02, cold=False, profile=True)
 try:
     ort.InferenceSession(sys.argv[3])
     own = True

@@ -42,6 +42,7 @@ def folder(first: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(first, tmp_path / "again"))
 
 
+@pytest.mark.rest
 def test_nothing_changed_means_nothing_is_run_again(folder: Path) -> None:
     before = (folder / "bundle" / "report.json").read_text()
     report = shipped(folder)
@@ -140,7 +141,7 @@ def test_a_kill_between_the_last_renames_is_put_right(folder: Path, moment: str)
 def test_two_ships_at_once_do_not_meet(folder: Path) -> None:
     from sardonyx.bundle.work import at_work
 
-    with at_work(folder / "bundle"), pytest.raises(OutputError, match="another ship"):
+    with at_work(folder / "bundle"), pytest.raises(OutputError, match="another process"):
         shipped(folder)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sardonyx import progress
 from sardonyx.bundle.settings import gather, keywords_of, parsed
-from sardonyx.errors import NotFound, UsageError
+from sardonyx.errors import NotFound, Untrusted, UsageError
 
 
 @pytest.fixture
@@ -29,6 +30,58 @@ def test_a_file_in_this_folder_is_taken_without_being_named(file: Path, monkeypa
     assert gather(None, {}, (), {}).of("convert") == {"opset": 17}
     monkeypatch.chdir("/")
     assert gather(None, {}, (), {}).of("convert") == {}
+
+
+RUNS = {
+    "[convert]\ntrust = true": ("convert.trust", "--trust"),
+    "[convert]\npython = '/tmp/evil'": ("convert.python", "--python"),
+    "[convert]\nweights = 'w.pkl'": ("convert.weights", "--weights"),
+    "[quantize]\nmetric = 'evil:metric'": ("quantize.metric", "--set quantize.metric="),
+    "[quantize]\nmetric = 'evil.py:metric'": ("quantize.metric", "--config"),
+    "[convert]\ndata = 'evil:rows'": ("convert.data", "--set convert.data="),
+    "[golden]\ndata = 'a/b.py:rows'": ("golden.data", "--set golden.data="),
+    "[bench]\nsizes = {a = ['os.path:join']}": ("bench.sizes", "--set bench.sizes="),
+}
+
+
+@pytest.mark.parametrize("text", RUNS)
+def test_a_file_that_nobody_named_runs_no_program(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder may be a download. The same file is taken where it is named on the command line."""
+    key, option = RUNS[text]
+    (tmp_path / "sardonyx.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Untrusted, match=r"sardonyx\.toml") as caught:
+        gather(None, {}, (), {})
+    assert key in caught.value.message
+    assert option in caught.value.hint
+    assert "--config sardonyx.toml" in caught.value.hint
+    stage, name = key.split(".")
+    assert gather("sardonyx.toml", {}, (), {}).of(stage)[name]
+
+
+def test_the_file_that_was_read_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    class Display:
+        start = advance = finish = staticmethod(lambda *_: 0)
+
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    monkeypatch.chdir(file.parent)
+    with progress.shown_on(Display()):
+        found = gather(None, {}, (), {})
+    assert (found.config, said) == ("sardonyx.toml", ["settings of sardonyx.toml"])
+    assert gather(file, {}, (), {}).config == str(file)
+    monkeypatch.chdir("/")
+    assert gather(None, {}, (), {}).config is None
+
+
+def test_a_file_without_an_end_is_not_read_to_it(tmp_path: Path) -> None:
+    with (tmp_path / "s.toml").open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    with pytest.raises(UsageError, match="more than"):
+        gather(tmp_path / "s.toml", {}, (), {})
 
 
 WRONG = {

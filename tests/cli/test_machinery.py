@@ -115,6 +115,17 @@ def test_every_error_has_a_code_a_hint_and_no_traceback(
     assert answer["error"]["hint"]
 
 
+def test_a_name_in_an_error_cannot_steer_the_terminal_or_pass_for_a_line_of_ours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = "a\x1b[2Jb\x9bc\rd\u202ee\nhint: run this\n  f"
+    _contract._say_error("verb", errors.InputError(f"{name} is off", hint=name), json=False)
+    said = capsys.readouterr().err
+    assert not set(said) & set("\x1b\x9b\r\u202e")
+    assert said.count("\nhint:") == 1
+    assert "\n  hint: run this\n  f is off\n" in said
+
+
 def test_debug_shows_the_traceback_and_keeps_the_exit_code() -> None:
     done = run("raise errors.MissingExtra('this', 'torch')", "--debug", "--json")
     assert done.returncode == 3

@@ -82,6 +82,7 @@ def test_it_is_located_with_memory_for_one_tensor_at_a_time():
     assert found(chain(60), wrong, memory=1).node == "MatMul_30"
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize(("place", "rewritten"), [(333, False), (2, True), (501, True), (998, True)])
 def test_a_thousand_nodes_take_at_most_twenty_five_partial_runs(place, rewritten):
@@ -96,6 +97,7 @@ def test_a_thousand_nodes_take_at_most_twenty_five_partial_runs(place, rewritten
     assert where.runs <= 25
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_thousand_nodes_take_at_most_twenty_five_partial_runs_with_little_memory():
     wrong = chain(1000)

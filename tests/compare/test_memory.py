@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 import pytest
 
+from halves import split
+
 SCRIPT = """
 import sys
 import numpy as np
@@ -79,7 +81,11 @@ def peak(what: str, folder: Path, last: str) -> int:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 @pytest.mark.parametrize(
     ("build", "shape", "guilty", "last"),
-    [(dense, (1024, 2048), "dense4", "r6"), (convolutional, (1, 16, 512, 512), "conv5", "r8")],
+    split(
+        [(dense, (1024, 2048), "dense4", "r6"), (convolutional, (1, 16, 512, 512), "conv5", "r8")],
+        "convolutional",
+        ids=["dense", "convolutional"],
+    ),
 )
 def test_a_search_needs_less_than_twice_the_memory_of_a_plain_run(build, shape, guilty, last, tmp_path):
     onnx.save(build(wrong=False), tmp_path / "reference.onnx")

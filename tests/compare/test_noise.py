@@ -187,3 +187,37 @@ def test_a_twin_that_would_not_fit_into_memory_is_not_made():
     exact = Meter(model, batches[0]).twins(batches[0])[0]
     assert judge(found[0], exact, noise.tolerances[0]).verdict == "rounding"
     assert judge(found[0], [exact[0] * 1.001], noise.tolerances[0]).verdict == "mismatch"
+
+
+def test_columns_of_quite_different_size_have_their_own_rounding():
+    exact = np.stack([RANDOM.standard_normal(64) * 1e7, RANDOM.uniform(0, 1, 64)], 1)
+    answer = exact.astype(np.float32)
+    [[tolerance]] = settle("float64", [[answer]], [[[exact]]]).tolerances
+    assert tolerance.columns[0] == 1
+    assert tolerance.absolute * tolerance.columns[1] < 1e-4 < tolerance.absolute
+    wrong = answer.copy()
+    wrong[3, 1] *= 1.01
+    assert judge([answer], [exact], [tolerance]).verdict == "rounding"
+    assert judge([answer], [wrong], [tolerance]).verdict == "mismatch"
+
+
+def test_columns_of_like_size_share_one_tolerance():
+    exact = RANDOM.standard_normal((64, 5)) * [1, 2, 5, 10, 20]
+    [[tolerance]] = settle("float64", [[exact.astype(np.float32)]], [[[exact]]]).tolerances
+    assert tolerance.columns == ()
+
+
+def test_a_small_column_that_cancels_has_the_rounding_that_was_seen():
+    """A difference of large terms rounds like them, however small it is."""
+    large = RANDOM.standard_normal(64) * 1e6
+    exact = np.stack([large * 100, RANDOM.uniform(0, 1, 64)], 1)
+    answer = np.stack([exact[:, 0], (exact[:, 1] + large).astype(np.float32) - large.astype(np.float32)], 1)
+    [[tolerance]] = settle("float64", [[answer.astype(np.float32)]], [[[exact]]]).tolerances
+    assert judge([answer.astype(np.float32)], [exact], [tolerance]).verdict == "rounding"
+
+
+def test_one_huge_answer_does_not_widen_the_tolerance_of_the_others():
+    answers_ = [RANDOM.standard_normal((8, 8)).astype(np.float32) * scale for scale in (1, 1, 1, 1e30)]
+    twins = [[[answer.astype(np.float64)]] for answer in answers_]
+    noise = settle("float64", [[answer] for answer in answers_], twins)
+    assert noise.tolerances[0][0].absolute < 1e-4

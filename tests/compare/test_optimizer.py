@@ -53,6 +53,8 @@ def test_the_reference_is_right_where_the_optimiser_is_wrong() -> None:
     assert (report.verdict, codes(report)) == ("equal", [])
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_a_candidate_that_says_its_level_agrees() -> None:
     candidate = Model.from_text(VECTOR)
     store_level(candidate, "basic")
@@ -60,6 +62,8 @@ def test_a_candidate_that_says_its_level_agrees() -> None:
     assert (report.verdict, codes(report)) == ("equal", [])
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_a_fault_of_the_candidate_itself_is_not_blamed_on_the_optimiser() -> None:
     report = sardonyx.compare(
         Model.from_text(RIGHT), Model.from_text(RIGHT.replace("y = ", "a = MatMul(x, w) y = Neg(a) z = "))
@@ -69,6 +73,8 @@ def test_a_fault_of_the_candidate_itself_is_not_blamed_on_the_optimiser() -> Non
     assert codes(report) == []
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_a_candidate_that_loads_only_without_the_optimiser_is_a_mismatch_with_the_reason() -> None:
     report = sardonyx.compare(Model.from_text(SCALE), Model.from_text(SCALE))
     assert report.verdict == "mismatch"
@@ -81,6 +87,8 @@ def test_a_candidate_that_does_not_load_at_all_is_an_error() -> None:
         sardonyx.compare(Model.from_text(RIGHT), Model.from_text(RIGHT.replace("MatMul", "Frobnicate")))
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_equal_models_are_equal_although_only_one_of_them_is_optimised() -> None:
     """Two products in a row: with the optimiser another order of sums than without it."""
     numbers = np.random.default_rng(0).normal(size=(2, 64 * 64)).round(5).astype(str)
@@ -147,6 +155,8 @@ def test_without_another_runtime_the_plain_session_counts_and_the_report_says_th
     assert "no other runtime here could decide" in found.message
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_onnx_s_evaluator_answers_and_one_that_refuses_is_left_out() -> None:
     assert ("onnx's reference evaluator", ANSWER) in [
         (name, answer.tolist()) for name, (answer,) in opinions(Model.from_text(VECTOR), INPUTS, ["y"])
@@ -174,6 +184,8 @@ def test_a_model_that_draws_random_numbers_is_not_in_doubt() -> None:
     assert doubt_on(Model.from_text(text), [{"x": np.ones((3, 8), np.float32)}]) is None
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_a_model_whose_level_is_none_has_nothing_to_doubt() -> None:
     model = Model.from_text(VECTOR)
     assert doubt_on(model, [INPUTS]) is not None

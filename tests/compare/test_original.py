@@ -87,6 +87,7 @@ def test_an_honest_export_is_rounding(folder):
     assert report.verdict in ("rounding", "equal")
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("change", "node", "line"),
     [(bias_off, "/head/Gemm", "return self.head(x)"), (another_gelu, "/Erf", "torch.nn.functional.gelu(x)")],

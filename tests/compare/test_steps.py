@@ -34,6 +34,7 @@ def rounded(scaled):
     return torch.round(scaled.clamp(0, 255))
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("ending", [cut, rounded])
 def test_bytes_made_of_floats_are_not_refused(tmp_path, ending):
     report = sardonyx.convert(Pixels(ending), tmp_path / "m.onnx", inputs=SPEC, route="trace")
@@ -41,6 +42,7 @@ def test_bytes_made_of_floats_are_not_refused(tmp_path, ending):
     assert Session(tmp_path / "m.onnx").signature.outputs[0].dtype == "uint8"
 
 
+@pytest.mark.rest
 def test_bytes_that_are_cut_instead_of_rounded_are_found(tmp_path):
     sardonyx.convert(Pixels(cut), tmp_path / "cut.onnx", inputs=SPEC, route="trace")
     report = sardonyx.compare(Pixels(rounded), tmp_path / "cut.onnx")

@@ -64,6 +64,8 @@ def test_without_localisation_a_mismatch_names_no_node():
     assert report["first_divergence"] is None
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_given_tolerances_add_to_the_measured_one():
     changed = NET.replace("0.5", "0.5001")
     assert compared(NET, changed).verdict == "mismatch"
@@ -73,12 +75,16 @@ def test_given_tolerances_add_to_the_measured_one():
     assert compared(NET, changed, atol=1e-2)["outputs"][0]["tolerance"] >= 1e-2
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_generated_inputs_cover_seeds_edges_and_sizes_and_the_same_ones_each_time():
     report = compared(NET, NET)
     assert report["cases"] > 50
     assert compared(NET, NET)["cases"] == report["cases"]
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("change", "to"),
     [
@@ -95,6 +101,8 @@ def test_a_difference_that_only_edge_values_show_is_found_where_there_is_one(cha
     assert compared(NET, NET.replace(change, to)).verdict == expected
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_a_fault_that_shows_on_large_inputs_only_is_found():
     linear = (
         HEADER
@@ -128,6 +136,8 @@ def test_models_may_be_files(tmp_path):
     assert sardonyx.compare(str(paths[0]), paths[0]).verdict == "equal"
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_protos_and_graphs_are_taken_as_they_are():
     proto = onnx.parser.parse_model(NET)
     assert sardonyx.compare(proto, Model.from_proto(proto).ir).verdict == "equal"
@@ -146,6 +156,8 @@ def test_a_candidate_that_is_no_onnx_model_is_refused_with_the_right_order(tmp_p
         sardonyx.compare(Model.from_text(NET), object())
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_other_names_are_matched_by_position_and_noted():
     renamed = (
         NET.replace("float[n,3] x)", "float[n,3] input)")
@@ -226,6 +238,8 @@ def test_nan_in_the_reference_must_be_in_the_candidate():
     )
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_the_maps_of_a_classifier_are_compared_and_searched_behind():
     proto = onnx.helper.make_model(
         onnx.helper.make_graph(
@@ -252,6 +266,8 @@ def test_the_maps_of_a_classifier_are_compared_and_searched_behind():
     assert report["first_divergence"]["node"] == "softmax"
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_a_quantised_candidate_is_a_mismatch_with_a_hint_unless_a_tolerance_is_given():
     quantised = NET.replace(
         "[tanh] t = Tanh(m)",
@@ -264,12 +280,16 @@ def test_a_quantised_candidate_is_a_mismatch_with_a_hint_unless_a_tolerance_is_g
     assert compared(NET, quantised, data=small, atol=0.02).verdict == "rounding"
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_random_numbers_are_pointed_out():
     noisy = HEADER + "g (float[n,3] x) => (float[n,3] y) { r = RandomNormalLike(x) y = Add(x, r) }"
     report = compared(noisy, noisy)
     assert "random" in [finding.code for finding in report.findings or ()]
 
 
+@pytest.mark.heavy
+@pytest.mark.rest
 def test_inputs_that_tell_little_are_pointed_out():
     """A sigmoid far below zero: what comes out is as small as the kernel's own error."""
     deep = (

@@ -98,6 +98,7 @@ def test_a_table_is_an_example_in_the_order_of_the_estimator(tmp_path: Path) -> 
         example_of(tmp_path / "rows.csv", [])
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_tensors_of_every_framework_are_arrays() -> None:
     torch = pytest.importorskip("torch")

@@ -52,6 +52,7 @@ def convert(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("code", "kind"), [(NET, "torch"), (FOREST, "sklearn")])
 def test_a_model_is_converted_where_its_framework_lives(foreign, tmp_path, code, kind):
     (tmp_path / f"their_{kind}.py").write_text(code)

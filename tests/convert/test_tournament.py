@@ -94,11 +94,13 @@ def test_a_factory_that_raises_is_named_with_its_line(folder):
     assert list(folder.glob("m*")) == []
 
 
+@pytest.mark.rest
 def test_a_factory_that_builds_another_model_each_time_is_told_apart_from_a_bad_export(folder):
     with pytest.raises(SourceFailed, match="another model each time"):
         sardonyx.convert(f"{folder}/branch.py:restless", folder / "m.onnx", inputs=[SPEC], route="trace")
 
 
+@pytest.mark.rest
 def test_wrong_example_shapes_are_named_with_the_line_that_fails(folder):
     with pytest.raises(SourceFailed, match=r"fails on the example inputs at .*branch\.py:11"):
         sardonyx.convert(f"{folder}/branch.py:Branch", folder / "m.onnx", inputs=["x=float32[batch,5]"])
@@ -110,6 +112,7 @@ def test_an_unknown_route_lists_the_routes(folder):
     assert "dynamo" in caught.value.hint
 
 
+@pytest.mark.rest
 def test_a_hanging_route_is_ended_and_listed(folder):
     (folder / "branch.py").write_text(
         BRANCH.replace("x.sum() > 0", "not torch.jit.is_tracing() or __import__('time').sleep(600)")
@@ -132,6 +135,7 @@ def test_a_live_module_is_converted_in_place(tmp_path):
     np.testing.assert_allclose(score, module.eval()(example).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.rest
 def test_an_export_that_the_runtimes_optimiser_breaks_is_kept_at_a_lower_level(tmp_path):
     import torch
 
@@ -157,6 +161,7 @@ DECIDES = """<ir_version: 10, opset_import: ["": 18]> g (float[batch,2] x) => (f
 }"""
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("limit", "verdict", "untaken"), [("0.5", "agrees", []), ("1.5", "partial", ["y"])])
 def test_a_branch_of_a_graph_that_no_probe_takes_makes_it_partial(tmp_path, limit, verdict, untaken):
     """No sine is above one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 import pytest
 
 import sardonyx
@@ -76,6 +78,47 @@ class KeepsOutside(torch.nn.Module):
         return x - SEEN["mean"]
 
 
+class MeansOfFive(torch.nn.Module):
+    """Of equal inputs, the mean over the last five is the answer itself."""
+
+    def __init__(self):
+        super().__init__()
+        self._recent = collections.deque(maxlen=5)
+
+    def forward(self, x):
+        self._recent.append(x.mean(0, keepdim=True))
+        return x - (torch.stack(tuple(self._recent)).mean(0) if len(self._recent) == 5 else 0.0)
+
+
+class KeepsInAnObject(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.counter = Counter()
+
+    def forward(self, x):
+        self.counter.calls += 1
+        return x * 2 if self.counter.calls > 40 else x
+
+
+class Counter:
+    """A plain object, which no module knows of."""
+
+    calls = 0
+
+
+class BuildsTables(torch.nn.Module):
+    """Keeps a table that it builds when it is first asked, and answers alike with and without it."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = {}
+
+    def forward(self, x):
+        if "positions" not in self.tables:
+            self.tables["positions"] = torch.arange(4) / 8
+        return x + self.tables["positions"]
+
+
 class Logs(torch.nn.Module):
     """Keeps what no answer depends on."""
 
@@ -102,6 +145,8 @@ def converted(module, folder):
         (KeepsTheFirst, "stateful-original", "a later call"),
         (KeepsTheLargest, "stateful-original", "changes largest"),
         (KeepsOutside, "stateful-original", "a later call"),
+        (MeansOfFive, "stateful-original", "changes _recent"),
+        (KeepsInAnObject, "stateful-original", "changes counter.calls"),
     ],
 )
 def test_it_is_refused_and_named(tmp_path, kind, code, words):
@@ -119,6 +164,11 @@ def test_what_a_call_changes_is_said_where_no_answer_depends_on_it(tmp_path):
     assert report.verdict == "agrees"
     (finding,) = [item for item in report["findings"] if item["code"] == "stateful-original"]
     assert finding["where"] == "sizes"
+
+
+def test_a_table_that_is_built_at_the_first_call_is_no_state(tmp_path):
+    report = converted(BuildsTables(), tmp_path)
+    assert (report.verdict, report["findings"]) == ("agrees", [])
 
 
 def test_parts_left_in_training_mode_are_said(tmp_path):

@@ -53,6 +53,7 @@ def test_every_example_is_listed_and_every_script_says_how_to_run_it() -> None:
         assert f"python examples/{script}" in (EXAMPLES / script).read_text()
 
 
+@pytest.mark.rest
 def test_a_scikit_learn_pipeline_gives_the_same_answers(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,6 +80,7 @@ def test_photos_are_classified_alike_in_the_framework_in_onnx_and_inside_the_gra
     assert "processing inside" in capsys.readouterr().out
 
 
+@pytest.mark.rest
 def test_sentences_are_as_alike_as_they_were(load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = load("text_embedding/embed.py").main(tmp_path, real.MODELS)
     similar = figures["similar"]
@@ -111,6 +113,7 @@ def test_the_published_int8_twin_confirms_the_network(load: Load) -> None:
     assert cosines.min() > 0.97  # what 8 bits leave; an error in the network would leave nothing
 
 
+@pytest.mark.rest
 def test_a_detector_is_trained_converted_quantised_and_compared(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

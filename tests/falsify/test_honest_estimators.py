@@ -44,6 +44,7 @@ def test_in_float32_an_export_is_right_on_every_batch(name: str, tmp_path: Path)
     assert right_routes(sklearn_zoo, name, tmp_path)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", [name for name in ESTIMATORS if "Vectorizer" not in name and "Tfidf" not in name])
 def test_in_float64_the_double_route_is_right_on_every_batch(name: str, tmp_path: Path) -> None:
     assert right_routes(sklearn_zoo, name, tmp_path, kind="float64", routes=("skl2onnx-double",))

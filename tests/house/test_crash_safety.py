@@ -47,6 +47,7 @@ def run(script: str, *words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("outside", [True, False])
 def test_a_process_killed_in_the_middle_of_a_save_leaves_a_whole_model(tmp_path: Path, outside: bool) -> None:
     """A child saves two models over each other without end and is killed at moments that nobody chose."""

@@ -58,6 +58,7 @@ CORE_LAZILY = {
     "data_frame.py": {"pyarrow"},
     "golden.py": {"safetensors"},
     "images.py": {"PIL"},
+    "warm.py": {"ml_dtypes"},
 }
 
 # Heavy libraries are imported at the top only by the files that exist for them; elsewhere inside a function.

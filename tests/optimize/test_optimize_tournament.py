@@ -293,6 +293,7 @@ def test_a_model_that_takes_longer_than_the_time_is_left_as_it_is_and_the_report
     assert report.summary.endswith("the input as it is, for want of time")
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_candidate_whose_answers_take_longer_than_the_time_is_not_tried(compete: Callable[..., Report]) -> None:
     """It counts for ever and adds nothing; of the other candidate the verdict stands."""
@@ -374,6 +375,7 @@ def test_error_and_tolerance_of_a_candidate_are_of_one_element(compete: Callable
     assert f"off by {wrong['max_error']:.3g}, where {wrong['tolerance']:.3g} is rounding" in wrong["reason"]
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_every_candidate_that_is_installed_competes(compete: Callable[..., Report]) -> None:
     report = compete(*_form.ways("machine"), level="machine")

@@ -93,15 +93,21 @@ def keep_golden(bundle: Path, *, off: float = 0.0) -> Path:
     return bundle / "golden.safetensors"
 
 
+def record(bundle: Path) -> None:
+    """bundle.json with the hash of every file that is there."""
+    hashes = {path.name: files.sha256(path) for path in bundle.iterdir() if path.name != "bundle.json"}
+    (bundle / "bundle.json").write_text(json.dumps({"files": hashes}))
+
+
 @pytest.mark.parametrize(("off", "verdict"), [(3e-5, "packaged"), (3e-3, "problems")])
 def test_golden_cases_are_replayed_where_the_model_lies_in_the_package(
     tmp_path: Path, off: float, verdict: str
 ) -> None:
     bundle = tmp_path / "digits"
     bundle.mkdir()
-    model = serving.save("tiny", bundle / "model.onnx")
-    (bundle / "bundle.json").write_text(json.dumps({"files": {"model.onnx": files.sha256(model)}}))
+    serving.save("tiny", bundle / "model.onnx")
     keep_golden(bundle, off=off)
+    record(bundle)
     report = sardonyx.package(bundle, tmp_path / "out", target="triton")
     assert report.verdict == verdict
     assert (tmp_path / "out").exists() == (verdict == "packaged")
@@ -113,7 +119,7 @@ def test_a_bundle_is_packaged_with_its_golden_cases_and_a_changed_one_is_refused
     bundle.mkdir()
     model = serving.save("tiny", bundle / "model.onnx")
     kept = keep_golden(bundle)
-    (bundle / "bundle.json").write_text(json.dumps({"files": {"model.onnx": files.sha256(model)}}))
+    record(bundle)
     assert sardonyx.package(bundle, tmp_path / "out", target="triton")["name"] == "digits"
     assert (tmp_path / "out" / "digits" / "1" / "golden.safetensors").read_bytes() == kept.read_bytes()
     serving.save("pair", model)

@@ -372,6 +372,7 @@ def test_a_model_that_takes_longer_than_the_time_is_kept_and_the_report_says_so(
     assert (report["time"], report["candidates"]) == (3, [])
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_scheme_without_end_is_ended_and_what_it_gave_counts(
     network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

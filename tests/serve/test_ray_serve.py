@@ -89,6 +89,7 @@ def _ask(port: int, path: Path) -> None:
     assert b"input x" in wrong.value.read()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -112,6 +113,7 @@ def test_what_ray_does_not_do_is_refused_before_it_starts(
     assert "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
 
 
+@pytest.mark.heavy
 def test_a_model_that_does_not_load_is_refused_before_ray_starts(tmp_path: Path) -> None:
     if not registry.installed("ray"):
         pytest.skip("ray is not installed; `make test` installs it")

@@ -17,16 +17,18 @@ import pytest
 import serving
 from sardonyx.errors import UsageError
 from sardonyx.model import Model as OnnxModel
-from sardonyx.serve import batch, engine
-from sardonyx.serve.batch import Answer, Batcher, Work
-from sardonyx.serve.engine import Served
+from sardonyx.serve import batch
+from sardonyx.serve import served as served_file
+from sardonyx.serve.batch import Batcher
 from sardonyx.serve.join import Join
 from sardonyx.serve.options import Batching, Options
 from sardonyx.serve.policy import Policy, choose, measure, why_not_batched
 from sardonyx.serve.refusal import Refusal
 from sardonyx.serve.repository import Entry
+from sardonyx.serve.served import Served
 from sardonyx.serve.server import run_loop
 from sardonyx.serve.statistics import Statistics
+from sardonyx.serve.work import Answer, Work
 from sardonyx.signature import Signature, TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -477,7 +479,7 @@ def test_a_run_in_one_thread_is_timed_by_that_threads_clock(
         asked.append(clock)
         return Policy()
 
-    monkeypatch.setattr(engine, "measure", measured)
+    monkeypatch.setattr(served_file, "measure", measured)
     served("tiny", tmp_path, threads=threads)
     assert asked == [clock]
 

@@ -26,7 +26,7 @@ def request(seed: int, rows: int = ROWS) -> tuple[bytes, np.ndarray[Any, Any]]:
     entry = {"name": "x", "datatype": "FP32", "shape": [rows, 4], "parameters": {"binary_data_size": array.nbytes}}
     head = json.dumps({"inputs": [entry], "parameters": {"binary_data_output": True}}).encode()
     lines = (
-        "POST /v2/models/tiny/infer HTTP/1.1", "Host: x", f"Content-Length: {len(head) + array.nbytes}",
+        "POST /v2/models/tiny/infer HTTP/1.1", "Host: localhost", f"Content-Length: {len(head) + array.nbytes}",
         f"Inference-Header-Content-Length: {len(head)}", "", "",
     )  # fmt: skip
     return "\r\n".join(lines).encode() + head + array.tobytes(), array @ WEIGHTS

@@ -89,6 +89,7 @@ def test_the_application_answers_under_somebody_elses_server(models: Path) -> No
     asyncio.run(visit())
 
 
+@pytest.mark.heavy
 def test_the_application_starts_and_ends_with_its_host(models: Path) -> None:
     async def live() -> list[str]:
         words, sent = ["lifespan.startup", "lifespan.shutdown"], []

@@ -21,7 +21,7 @@ from soak import amount
 
 X = np.array([[1, 2, 3, 4]], np.float32)
 BODY = json.dumps({"id": "a", "inputs": [tensor("x", X, "FP32")]}).encode()
-HEAD = b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n"
+HEAD = b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
 GOOD = HEAD % len(BODY) + b"\r\n" + BODY
 FIRST = json.dumps(
     {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "parameters": {"binary_data_size": 16}}]}

@@ -239,7 +239,7 @@ def test_requests_sent_ahead_are_answered_in_order(server: Running) -> None:
     def request(number: int, close: bool) -> bytes:
         body = json.dumps({"id": str(number), "inputs": [tensor("x", X * number, "FP32")]}).encode()
         end = "Connection: close\r\n" if close else ""
-        return f"POST {INFER} HTTP/1.1\r\nHost: x\r\n{end}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        return f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\n{end}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     rest = server.raw(b"".join(request(number, number == 49) for number in range(50)))
     for number in range(50):
@@ -252,7 +252,7 @@ def test_requests_sent_ahead_are_answered_in_order(server: Running) -> None:
 
 def test_a_body_in_chunks_and_a_body_that_waits_for_leave(server: Running) -> None:
     body = json.dumps(good()).encode()
-    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n".encode()
+    head = f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n".encode()
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(body[i : i + 9]), body[i : i + 9]) for i in range(0, len(body), 9))
     answer = Answer.of(server.raw(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"))
     assert answer.json["outputs"][0]["data"] == Y
@@ -285,8 +285,8 @@ SMUGGLED = {
 def test_a_length_that_could_be_read_in_two_ways_is_refused_and_the_connection_closed(
     server: Running, case: str
 ) -> None:
-    second = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
-    answer = Answer.of(server.raw(f"POST {INFER} HTTP/1.1\r\nHost: x\r\n".encode() + SMUGGLED[case] + second))
+    second = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    answer = Answer.of(server.raw(f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\n".encode() + SMUGGLED[case] + second))
     assert answer.status == 400
     assert answer.rest == b""
 
@@ -294,19 +294,19 @@ def test_a_length_that_could_be_read_in_two_ways_is_refused_and_the_connection_c
 def test_too_large_is_refused_before_it_is_read(models: Path) -> None:
     limits = Limits(body_bytes=1000, header_bytes=2000)
     with serving.running(models, limits=limits) as server:
-        head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\n".encode()
+        head = f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\n".encode()
         assert Answer.of(server.raw(head + b"Content-Length: 1001\r\n\r\n")).status == 413
         chunk = b"Transfer-Encoding: chunked\r\n\r\n" + b"190\r\n" + b" " * 400 + b"\r\n"
         assert Answer.of(server.raw(head + chunk + 2 * (b"190\r\n" + b" " * 400 + b"\r\n"))).status == 413
         assert Answer.of(server.raw(head + b"X: " + b"y" * 3000)).status == 431
         assert Answer.of(server.raw(head + b"X: y\r\n" * 300 + b"\r\n")).status == 431
-        assert Answer.of(server.raw(b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")).status == 431
+        assert Answer.of(server.raw(b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")).status == 431
 
 
 def test_too_slow_is_refused_and_idle_is_closed(models: Path) -> None:
     limits = Limits(header_seconds=0.2, body_seconds=0.2, idle_seconds=0.2)
     with serving.running(models, limits=limits) as server:
-        head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\n".encode()
+        head = f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\n".encode()
         assert Answer.of(server.raw(head)).status == 408
         assert Answer.of(server.raw(head + b"Content-Length: 50\r\n\r\nhalf")).status == 408
         assert server.raw(b"") == b""
@@ -319,7 +319,7 @@ ENDLESS = 3600.0
 def sent(server: Running, client: socket.socket) -> None:
     """Sends a request that lies in the queue when this returns."""
     body = json.dumps(good()).encode()
-    client.sendall(f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    client.sendall(f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
     until(lambda: server.server.models.find("tiny").waiting == 1)
 
 

@@ -12,10 +12,10 @@ import serving
 from sardonyx.errors import BrokenModel
 from sardonyx.golden import Case, Golden, save
 from sardonyx.model import Model
-from sardonyx.serve.engine import Served
 from sardonyx.serve.options import Options
 from sardonyx.serve.promote import must_be_good
 from sardonyx.serve.repository import Entry
+from sardonyx.serve.served import Served
 from sardonyx.signature import Array
 from serving import Answer, Running
 
@@ -33,6 +33,7 @@ def reload(server: Running) -> Answer:
     return server.post("/v2/repository/models/tiny/load", {}, headers={"X-API-Key": "key"}, port="control")
 
 
+@pytest.mark.heavy
 def test_a_model_that_answers_otherwise_is_refused_and_the_old_one_goes_on(model: Path) -> None:
     with serving.running(model.parents[2], promote_tolerance=1e-3, **CONTROL) as server:
         assert server.post("/predict", [1, 2, 3, 4]).json == Y
@@ -46,6 +47,7 @@ def test_a_model_that_answers_otherwise_is_refused_and_the_old_one_goes_on(model
         assert server.post("/predict", [1, 2, 3, 4]).json == Y
 
 
+@pytest.mark.heavy
 def test_one_that_agrees_is_promoted(model: Path) -> None:
     with serving.running(model.parents[2], promote_tolerance=1e-3, **CONTROL) as server:
         Model.from_text(TEXT.replace("10,11,12", "10,11,12.0001")).save(model)
@@ -55,6 +57,7 @@ def test_one_that_agrees_is_promoted(model: Path) -> None:
         assert found[2] != 12
 
 
+@pytest.mark.heavy
 def test_without_a_tolerance_another_answer_is_an_improvement(model: Path) -> None:
     with serving.running(model.parents[2], **CONTROL) as server:
         Model.from_text(TEXT.replace("10,11,12", "10,11,13")).save(model)
@@ -62,6 +65,7 @@ def test_without_a_tolerance_another_answer_is_an_improvement(model: Path) -> No
         assert server.post("/predict", [1, 2, 3, 4]).json == {"y": [[70.0, 80.0, 94.0]]}
 
 
+@pytest.mark.heavy
 def test_other_tensors_are_another_model(model: Path) -> None:
     with serving.running(model.parents[2], promote_tolerance=1.0, **CONTROL) as server:
         Model.from_text(TEXT.replace(" y)", " z)").replace("y = Relu", "z = Relu")).save(model)

@@ -80,6 +80,7 @@ def test_a_link_out_of_the_repository_is_refused_and_logged(tmp_path: Path, capl
     assert "leads out of the repository" in caplog.text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("link", ["symbolic", "hard"])
 def test_linked_external_data_are_refused_and_logged_and_the_others_served(
     tmp_path: Path, link: str, caplog: pytest.LogCaptureFixture
@@ -106,6 +107,7 @@ def test_linked_external_data_are_refused_and_logged_and_the_others_served(
     assert "is a link" in caplog.text
 
 
+@pytest.mark.heavy
 def test_a_source_of_bad_models_alone_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bad" / "1").mkdir(parents=True)
     (tmp_path / "bad" / "1" / "model.onnx").write_text("no model")

@@ -56,7 +56,9 @@ def save(path: Path, factor: float, layers: int = 0) -> Path:
 def binary(name: str, values: np.ndarray[Any, Any]) -> bytes:
     tensor = {"name": "x", "datatype": "FP32", "shape": values.shape, "parameters": {"binary_data_size": values.nbytes}}
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
-    lines = f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: x\r\nInference-Header-Content-Length: {len(head)}\r\n"
+    lines = (
+        f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: {len(head)}\r\n"
+    )
     return f"{lines}Content-Length: {len(head) + values.nbytes}\r\n\r\n".encode() + head + values.tobytes()
 
 

@@ -190,6 +190,7 @@ def class_of_it():
 """
 
 
+@pytest.mark.rest
 def test_a_factory_may_build_a_pipeline_around_a_booster(tmp_path: Path) -> None:
     (tmp_path / "maker.py").write_text(FACTORY)
     found = agreement.outcomes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ class Layer:
         self.array = np.zeros(3)
         self.generator = np.random.default_rng(0)
         self.inner: Any = None
+        self.recent, self.counts = deque([1], maxlen=2), OrderedDict(a=1)
         self.ready = False
 
 
@@ -49,6 +51,14 @@ def element_of_an_array(layer: Layer) -> None:
     layer.array[1] = 7
 
 
+def item_of_a_deque(layer: Layer) -> None:
+    layer.recent.append(2)
+
+
+def entry_of_an_ordered_dict(layer: Layer) -> None:
+    layer.counts["a"] = 2
+
+
 def class_attribute(layer: Layer) -> None:
     layer.shared.append(1)
 
@@ -61,6 +71,8 @@ def class_attribute(layer: Layer) -> None:
         (item_of_a_list, "Layer.seen"),
         (entry_of_a_dict, "Layer.table.a"),
         (element_of_an_array, "Layer.array"),
+        (item_of_a_deque, "Layer.recent"),
+        (entry_of_an_ordered_dict, "Layer.counts.a"),
         (class_attribute, "Layer.shared"),
     ],
 )
@@ -145,6 +157,20 @@ def test_a_state_is_told_from_a_draw_and_from_a_count_that_nobody_reads() -> Non
     assert steady(harmless) == {"random": [], "state": [], "changes": []}
     assert steady(lambda x: x + random.random()) == {"random": ["y"], "state": [], "changes": []}
     assert seen == [1, 1], "only the first call of each, which may build something, is left"
+
+
+def test_a_state_that_equal_inputs_hide_is_seen_after_others() -> None:
+    kept = [0.0]
+
+    def answer(x: float) -> list[tuple[str, Any]]:
+        moved, kept[0] = x - kept[0], x
+        return [("y", np.array(moved))]
+
+    def asked(others: Callable[[], Any] | None) -> dict[str, Any]:
+        return steadiness(lambda: answer(3.0), lambda _: None, lambda: Snapshot(answer), others)
+
+    assert asked(None) == {"random": [], "state": [], "changes": []}
+    assert asked(lambda: answer(7.0)) == {"random": [], "state": ["y"], "changes": ["kept"]}
 
 
 def test_a_count_that_matters_only_after_many_calls_is_a_state() -> None:

@@ -81,6 +81,7 @@ def test_every_function_answers_in_float64(name: str) -> None:
         np.testing.assert_allclose(narrow, wide, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.rest
 def test_steps_of_every_kind_answer_in_float64() -> None:
     example = {
         "x": np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32),

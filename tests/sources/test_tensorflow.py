@@ -75,7 +75,7 @@ def test_a_keras_file_with_bytecode_needs_trust(tmp_path: Path) -> None:
     path = keras_file(tmp_path / "m.zip", '{"class_name": "__lambda__"}')
     with pytest.raises(Untrusted) as caught:
         recognise(path)
-    assert "SavedModel" in caught.value.hint
+    assert "file.py:factory" in caught.value.hint
     assert recognise(path, trust=True).form == "pickle-keras"
     assert recognise(keras_file(tmp_path / "n.zip", "{}")).form == "keras"
 

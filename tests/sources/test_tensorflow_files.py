@@ -162,6 +162,7 @@ def test_a_saved_model_that_only_the_graph_loader_opens_says_so_in_its_refusal(w
 # The whole way, each export in a process of its own
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_an_original_answers_and_exports_in_other_processes(files: Path, tmp_path: Path) -> None:
     arrays = Signature.parse(IMAGE).sample(sizes=SIZES)

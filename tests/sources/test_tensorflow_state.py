@@ -99,6 +99,7 @@ def test_an_export_holds_the_state_that_the_model_was_opened_with(worker: Worker
     np.testing.assert_array_equal(opened.predict(example)[0][1], first)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("name", "random", "state"), [("sum", False, True), ("random", True, False), ("gather", False, False)]
 )

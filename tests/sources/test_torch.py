@@ -101,6 +101,7 @@ def test_a_folder_of_that_name_is_not_a_model(tmp_path: Path) -> None:
 # Every form, opened and run.
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_factory_in_a_package_is_imported(nets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(nets.parent)
@@ -110,6 +111,7 @@ def test_a_factory_in_a_package_is_imported(nets: Path, monkeypatch: pytest.Monk
         assert [item["name"] for item in original.describe()["inputs"]] == ["input"]
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_another_interpreter_runs_the_factory() -> None:
     with Original(recognise(f"{MODELS}:Small", python=sys.executable)) as original:
@@ -117,6 +119,7 @@ def test_another_interpreter_runs_the_factory() -> None:
         assert original.versions["torch"].startswith("2.")
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("traced", [False, True])
@@ -135,6 +138,7 @@ def test_torchscript_files_answer_like_the_module(traced: bool, tmp_path: Path) 
             assert np.allclose(answer(original, {"x": image.numpy()}).arrays[0], model(image).numpy(), atol=1e-6)
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_an_export_program_knows_its_inputs_and_outputs(tmp_path: Path) -> None:
     import torch
@@ -192,6 +196,7 @@ class Touch:
         return open, (str(self.path), "w")
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize("legacy", [False, True])
 def test_a_trusted_pickle_is_opened_with_the_code_beside_it(legacy: bool, nets: Path, tmp_path: Path) -> None:
@@ -246,12 +251,14 @@ def test_a_factory_that_is_not_there_lists_what_is() -> None:
         pass
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_factory_must_give_a_module() -> None:
     with pytest.raises(SourceFailed, match="gave a dict; it must return"), Original(recognise(f"{MODELS}:wrong")):
         pass
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_hanging_exporter_is_ended(tmp_path: Path) -> None:
     np.savez(tmp_path / "example.npz", x=ROWS)

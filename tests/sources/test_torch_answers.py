@@ -94,6 +94,7 @@ def test_types_that_numpy_lacks_are_widened() -> None:
     assert np.allclose(pairs[..., 0] + 1j * pairs[..., 1], spectrum, atol=1e-4)
 
 
+@pytest.mark.rest
 def test_bfloat16_survives_the_way_into_another_process(tmp_path: Path) -> None:
     import torch_traps
 
@@ -176,6 +177,7 @@ def test_names_that_only_partly_fit_are_not_guessed() -> None:
     assert "forward takes x, mask, scale; the inputs are mask, images" in found.reason
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("net", ["proposals", "refinement", "landmarks"])
 def test_mtcnn_answers_like_its_published_onnx_model(net: str) -> None:
     import onnxruntime

@@ -46,6 +46,7 @@ def model(name: str) -> Any:
     return getattr(torch_containers, name)()
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(("name", "inputs", "routes"), CASES)
 def test_named_arrays_reach_the_container_on_every_route(
     name: str, inputs: dict[str, Any], routes: str, tmp_path: Path

@@ -116,7 +116,13 @@ def test_a_refusal_for_a_known_reason_says_what_to_do(name: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("model", "inputs", "route", "said"),
     [
-        ("CompiledFunction", ("x=float32[n,3]",), "trace", "cannot record a function that torch.compile made"),
+        pytest.param(
+            "CompiledFunction",
+            ("x=float32[n,3]",),
+            "trace",
+            "cannot record a function that torch.compile made",
+            marks=pytest.mark.rest,
+        ),
         (
             "Padded",
             ("x=float32[n,length,8]", "padding=bool[n,length]"),

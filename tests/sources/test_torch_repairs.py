@@ -38,6 +38,7 @@ def answers(model: Any, *inputs: Any) -> list[Any]:
     return [item.numpy() for item in (found if isinstance(found, tuple) else (found,))]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("route", ["dynamo", "trace"])
 @pytest.mark.parametrize("norm", split([False, True], "True"))
 def test_a_padded_transformer_answers_as_with_nested_tensors_for_every_mask(
@@ -69,6 +70,7 @@ def test_a_mask_that_is_not_checked_keeps_the_first_places(tmp_path: Path) -> No
         np.testing.assert_allclose(found, right, atol=1e-5)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("route", ["dynamo", "trace"])
 def test_attention_with_frozen_weights_is_exported(route: str, tmp_path: Path) -> None:
     import torch
@@ -166,6 +168,7 @@ def test_a_model_that_would_answer_with_a_cache_is_asked_for_none(route: str, tm
     assert model.config.use_cache
 
 
+@pytest.mark.rest
 def test_a_cache_that_cannot_be_switched_off_is_named_with_the_way_out() -> None:
     with Original(recognise(f"{MODELS}:AlwaysCaching")) as original:
         (found,) = original.predict([{"x": ROWS}])

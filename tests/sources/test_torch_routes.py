@@ -120,6 +120,7 @@ def test_torchscript_is_followed_where_it_cannot_be_exported(tmp_path: Path) -> 
     assert (found, exported.failure) == ("agrees", None)
 
 
+@pytest.mark.rest
 def test_silero_is_followed_with_its_rate_frozen(tmp_path: Path) -> None:
     from torch_real import REAL
 
@@ -134,6 +135,7 @@ def test_silero_is_followed_with_its_rate_frozen(tmp_path: Path) -> None:
         assert np.allclose(run(tmp_path / "m.onnx", {"x": arrays["x"]})[0], answer.arrays[0], atol=1e-6)
 
 
+@pytest.mark.rest
 def test_a_real_network_agrees_when_traced(tmp_path: Path) -> None:
     from torch_real import REAL
 
@@ -216,6 +218,18 @@ def test_a_view_of_what_fused_attention_gives_is_exported(route: str, tmp_path: 
     example = {"x": np.random.default_rng(0).standard_normal((2, 5, 4)).astype(np.float32)}
     found, exported = verdict(FusedAttention().eval(), route, tmp_path / "m.onnx", ("x=float32[n,length,4]",), example)
     assert (found, exported.failure) == ("agrees", None)
+
+
+@pytest.mark.parametrize("route", ["dynamo", "trace"])
+def test_a_hook_of_the_outermost_module_sees_what_it_sees_in_pytorch(route: str, tmp_path: Path) -> None:
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval()
+    model.register_forward_hook(lambda _module, _given, answer: answer.softmax(-1))
+    model.register_forward_pre_hook(lambda _module, given: (given[0] * 2,))
+    found, exported = verdict(model, route, tmp_path / "m.onnx", ("input=float32[n,3]",), {"input": ROWS})
+    assert (found, exported.failure) == ("agrees", None)
+    assert (len(model._forward_hooks), len(model._forward_pre_hooks)) == (1, 1), "the user's module is left as it was"
 
 
 @pytest.mark.parametrize("route", ROUTES)

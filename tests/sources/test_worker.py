@@ -83,6 +83,7 @@ def test_a_source_that_takes_too_long_to_open_is_named_with_what_to_do(tmp_path:
     assert "--timeout" in late.value.hint
 
 
+@pytest.mark.rest
 def test_to_open_and_to_export_take_the_time_of_one_route_together(tmp_path: Path) -> None:
     """The source takes long to open only the second time, in the process of the route."""
     text = """import pathlib, time, torch

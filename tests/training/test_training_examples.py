@@ -24,6 +24,7 @@ def built(script: str, folder: Path, *words: str) -> list[dict[str, object]]:
     return found
 
 
+@pytest.mark.rest
 def test_the_dense_network_takes_its_sizes(tmp_path: Path) -> None:
     shapes = built(
         "mnist", tmp_path / "run", "--inputs", "20", "--hidden", "16", "--classes", "4", "--optimizer", "adam"

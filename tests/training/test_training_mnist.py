@@ -53,6 +53,7 @@ def test_the_dense_network_reaches_its_accuracy(tmp_path: Path) -> None:
     assert accuracy(dense(), tmp_path / "run", epochs=4, lr=0.001, warmup=100) >= 0.975
 
 
+@pytest.mark.rest
 def test_the_convolutional_network_reaches_its_accuracy(tmp_path: Path) -> None:
     torch.manual_seed(0)
     assert accuracy(convolutional(), tmp_path / "run", epochs=3, lr=0.003, warmup=50) >= 0.99

@@ -157,6 +157,7 @@ echo $? > "$4/again"
 """
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_disk_that_is_really_full_leaves_the_last_checkpoint(folder: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", **rows())

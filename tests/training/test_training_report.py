@@ -98,6 +98,7 @@ NETWORKS = {"convolutional": 256, "resnet-20": 128, "lstm": 512}
 WITHIN = 1.7
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_memory_of_a_step_is_foretold_within_its_factor(tmp_path: Path, name: str) -> None:

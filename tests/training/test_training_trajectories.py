@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from halves import split
 from training_walks import STEPS, SUBJECTS, sardonyx_walk, walked
 
 pytestmark = pytest.mark.heavy
@@ -22,7 +23,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", split(SUBJECTS, "dense"))
 def test_a_hundred_losses_are_pytorchs(tmp_path: Path, name: str) -> None:
     path = walked(name, again=1 if name == "mobilenet-v2" else 2)  # it is the slowest by far
     ours = sardonyx_walk(path, tmp_path)
@@ -35,6 +36,7 @@ def test_a_hundred_losses_are_pytorchs(tmp_path: Path, name: str) -> None:
     assert allowed[0] < 1e-4
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "fault", [{"momentum": 0.899}, {"rate": 1.001}, {"momentum": 0.0}], ids=["momentum", "rate", "no momentum"]
 )
@@ -44,6 +46,7 @@ def test_a_wrong_optimizer_is_caught(tmp_path: Path, name: str, fault: dict[str,
     assert path.strays(sardonyx_walk(path, tmp_path, **fault))
 
 
+@pytest.mark.rest
 def test_wrong_statistics_of_batchnorm_are_caught(tmp_path: Path) -> None:
     path = walked("resnet-20", again=1)
     biased = sardonyx_walk(path, tmp_path / "biased", batch_norm="onnx", steps=4)

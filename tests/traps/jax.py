@@ -260,6 +260,22 @@ def growing_closure() -> Any:
 
 
 @add("state", expect="state")
+def mean_of_a_closure() -> Any:
+    """Takes off the mean of what came before. Asked the same again and again, it answers the same."""
+    import jax.numpy as jnp
+
+    seen = {"calls": 0, "mean": jnp.zeros(4)}
+
+    def forward(x: Any) -> Any:
+        y = x - seen["mean"]  # trap
+        seen["calls"] += 1
+        seen["mean"] = seen["mean"] + (x.mean(0) - seen["mean"]) / seen["calls"]
+        return y
+
+    return _uses_jax(forward)
+
+
+@add("state", expect="state")
 def counter_of_a_module() -> Any:
     """A Flax module that counts its calls in a variable."""
     import jax.numpy as jnp

@@ -447,6 +447,21 @@ def counting_layer() -> Any:
 
 
 @add("state", expect="state")
+def motion_since_the_last_frame() -> Any:
+    """Keeps the last inputs in a variable. Asked the same again and again, it answers the same."""
+
+    def prepare(own: Any) -> None:
+        own.before = own.add_weight(shape=(4,), initializer="zeros", trainable=False, name="before")
+
+    def call(own: Any, x: Any) -> Any:
+        moved = x - own.before  # trap
+        own.before.assign(x[0])
+        return moved
+
+    return layer(call, prepare)
+
+
+@add("state", expect="state")
 def warming_up() -> Any:
     """Is another model after a hundred calls; the count is a Python number."""
 

@@ -621,3 +621,44 @@ def one_row_to_a_forest() -> Any:
 
     x = table(60, 3)
     return RandomForestClassifier(5, random_state=0).fit(x.astype(np.float32), (x[:, 0] > 0).astype(int))
+
+
+# Large values that only a part of the estimator shows, or none.
+
+
+def seconds(rows: int, seed: int = 0) -> Array:
+    """Seconds since 1970 of two hours, and a small number."""
+    random = np.random.default_rng(seed)
+    return np.stack([1.7e9 + random.uniform(0, 7200, rows), random.standard_normal(rows)], 1)
+
+
+@add(PRECISION, cases=lambda _: [{"X": seconds(60, 1)}], rtol=1e-2, atol=1e-2)
+def union_over_seconds() -> Any:
+    """Float32 steps by 128 seconds here, which only the parts of a union show."""
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    x = seconds(400)
+    return make_pipeline(make_union(StandardScaler(), MinMaxScaler()), Ridge()).fit(
+        x, np.sin((x[:, 0] - 1.7e9) / 1000) + x[:, 1]
+    )
+
+
+@add(PRECISION, cases=lambda _: [{"X": seconds(60, 1)}], rtol=1e-2, atol=1e-2)
+def regression_on_seconds() -> Any:
+    """The large intercept alone shows how large the features are."""
+    from sklearn.linear_model import LinearRegression
+
+    x = seconds(400)
+    return LinearRegression().fit(x, (x[:, 0] - 1.7e9) / 60 + 5 * x[:, 1])
+
+
+@add(PRECISION, expect="refuse", cases=lambda _: [{"X": table(400, 4, seed=1).astype(np.float32)}])
+def saturated_probabilities() -> Any:
+    """Its probabilities are often the same for two classes, and the label is that of the larger score."""
+    from sklearn.linear_model import SGDClassifier
+
+    x = table(600, 4).astype(np.float32)
+    y = np.argmax(x[:, :3] @ np.array([[2, 0, 1], [0, 2, 1], [1, 1, 0]]) + x[:, 3:], 1)
+    return SGDClassifier(loss="modified_huber", random_state=0).fit(x, y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import time
+from collections import deque
 
 import numpy as np
 import torch
@@ -299,3 +300,57 @@ class HiddenStateAsInput(nn.Module):
 TRAPS[-1] = TRAPS[-1].but(
     inputs=("x=float32[n,4]", "hidden=float32[n,3]"), cases=lambda _: [{"x": floats(3, 4), "hidden": floats(3, 3)}]
 )
+
+
+class _Statistics:
+    """A plain object, which no module knows of."""
+
+    def __init__(self) -> None:
+        self.count, self.mean = 0, 0.0
+
+    def add(self, value: Tensor) -> None:
+        self.count += 1
+        self.mean = self.mean + (value - self.mean) / self.count
+
+
+@add(STATE, expect="state", inputs=("x=float32[1,4]",), cases=lambda _: [{"x": floats(1, 4)}])
+class MeanOfRecentFrames(nn.Module):
+    """Keeps the last five answers in a deque. Of equal frames, the mean is the answer itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self._recent = nn.Linear(4, 3), deque[Tensor](maxlen=5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self._recent.append(self.linear(x).softmax(-1))
+        if len(self._recent) == self._recent.maxlen:
+            return torch.stack(tuple(self._recent)).mean(0)  # trap
+        return self._recent[-1]
+
+
+@add(STATE, expect="state")
+class StatisticsAfterAWarmUp(nn.Module):
+    """Takes off the mean of earlier calls, which a plain object keeps, from the forty-first call on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.statistics = nn.Linear(4, 2), _Statistics()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        self.statistics.add(y.detach().mean(0))
+        return y - self.statistics.mean if self.statistics.count > 40 else y  # trap
+
+
+@add(STATE, honest=True, cases=lambda _: [{"x": floats(n, 4)} for n in (1, 3, 6)])
+class TableByLength(nn.Module):
+    """Keeps a table of positions for each length that it has met, and answers alike with and without it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[int, Tensor] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] not in self.tables:
+            self.tables[x.shape[0]] = torch.arange(x.shape[0]).float()[:, None] / 8
+        return x + self.tables[x.shape[0]]

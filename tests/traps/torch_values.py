@@ -251,3 +251,40 @@ class NormalisedOrZero(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x / x.norm(dim=1, keepdim=True).clamp(min=1e-6)
+
+
+@add(CLASS, inputs=("x=float32[n,5]",), expect="refuse",
+     cases=lambda _: [{"x": floats(3, 5)}, {"x": np.full((3, 5), 0.2, np.float32)}])  # fmt: skip
+class SharesStayAsTheyAre(nn.Module):
+    """Rows that sum to one are left alone. Of no rows, `allclose` is true, and an empty answer shows nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.allclose(x.sum(-1), torch.ones(x.shape[0])) and bool((x >= 0).all()):  # trap
+            return x
+        return x.softmax(-1)
+
+
+@add(CLASS, inputs=("x=float32[n,8]",), expect="refuse",
+     cases=lambda _: [{"x": floats(3, 8)}, {"x": np.sort(floats(3, 8), 1)}])  # fmt: skip
+class RiskBesideALargeSum(nn.Module):
+    """A sum of millions and a share in one output: the share is wrong by little of what the sum rounds to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.risk = nn.Linear(8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = 0.2 if torch.equal(x.sort(1).values, x) else 1.0  # trap
+        return torch.cat([(x * 1e7).sum(1, keepdim=True), torch.sigmoid(self.risk(x)) * weight], 1)
+
+
+@add(CLASS, inputs=("x=float32[n,6]",), honest=True, cases=lambda _: [{"x": floats(3, 6)}, {"x": floats(9, 6, seed=1)}])
+class BoxesBesideAScore(nn.Module):
+    """Corners in pixels and a share in one output, as detectors answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.corners, self.score = nn.Linear(6, 4), nn.Linear(6, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([self.corners(x) * 2000 + 1e4, torch.sigmoid(self.score(x)) * 1e-3], 1)

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx import containment
 from sardonyx.bench.interleave import Turn
 from sardonyx.errors import SourceFailed
+from sardonyx.sandbox import Confinement
 from sardonyx.signature import Array, Arrays
 from sardonyx.sources import Worker, WorkerDied, source_failed
 
@@ -28,7 +30,12 @@ class Process:
         self._request = {"form": "onnx", **request}
         self._timeout = timeout
         self._scratch = tempfile.TemporaryDirectory(prefix="sardonyx-")
-        self._worker = Worker(WORKERS / f"{name}.py", environment=environment(threads))
+        confinement = Confinement(
+            reads=(str(Path(request["path"]).absolute().parent), str(Path(request["path"]).resolve())),
+            writes=(self._scratch.name,),
+            memory=containment.address_space(request["path"]),
+        )
+        self._worker = Worker(WORKERS / f"{name}.py", environment=environment(threads), confinement=confinement)
 
     def __enter__(self) -> Process:
         try:
@@ -43,6 +50,11 @@ class Process:
     ) -> None:
         self._worker.__exit__()
         self._scratch.cleanup()
+
+    @property
+    def folder(self) -> Path:
+        """Where the process reads and writes: it may not elsewhere."""
+        return Path(self._scratch.name)
 
     def prepare(self, inputs: Arrays) -> Turn:
         self._ask("prepare", inputs=self._saved(inputs), options={})
@@ -61,7 +73,7 @@ class Process:
 
     def _saved(self, inputs: Arrays) -> str:
         """The file that the process reads them from. Strings become a type that .npz holds without pickle."""
-        path = Path(self._scratch.name) / "inputs.npz"
+        path = self.folder / "inputs.npz"
         plain = {name: array.astype(str) if array.dtype == object else array for name, array in inputs.items()}
         np.savez(path, **plain)  # type: ignore[arg-type]
         return str(path)

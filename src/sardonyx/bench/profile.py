@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from sardonyx.bench.origins import name_nodes, origins
 from sardonyx.bench.ratio import centre
 from sardonyx.bench.variants._variant import How
 from sardonyx.errors import RuntimeRefused
+from sardonyx.files import temporary_folder
 from sardonyx.model import Model
 from sardonyx.run.session import Settings, options, plain, provider_name
 from sardonyx.signature import Arrays
@@ -76,10 +76,10 @@ class Profile:
 
 def profile_model(variant: str, path: Path, inputs: Arrays, how: How, batch: int) -> Profile:
     """Runs the model some more, with onnxruntime's own profiler on, and reads what it wrote."""
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch, progress.task(f"profiling {variant}"):
+    with temporary_folder() as scratch, progress.task(f"profiling {variant}"):
         named = Model.load(path)
         name_nodes(named.ir)
-        before, after = Path(scratch) / "named.onnx", Path(scratch) / "optimised.onnx"
+        before, after = scratch / "named.onnx", scratch / "optimised.onnx"
         named.save(before)
         events = _events(before, after, inputs, how)
         came_from = origins(named.ir, Model.load(after).ir) if after.exists() else {}

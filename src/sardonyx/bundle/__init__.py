@@ -24,9 +24,9 @@ def ship(
     """Converts, checks, compares, optimises, quantises and measures `source`, and writes the bundle `output` with golden cases.
 
     `data` are real inputs, with labels in `label` or where `label` says, if there are any. `settings` has keywords for stages, as
-    `{"quantize": {"budget": "2%"}}`; so has the file `config`, which is sardonyx.toml if there is one. `convert_options` are
-    those of `convert`. Stages in `skip` are left out. A stage that was given the same in an earlier run, finished or not, is
-    taken over from it.
+    `{"quantize": {"budget": "2%"}}`; so has the file `config`. Where none is named, sardonyx.toml of this folder is taken,
+    which may say nothing that runs a program. `convert_options` are those of `convert`. Stages in `skip` are left out. A stage
+    that was given the same in an earlier run, finished or not, is taken over from it.
     """
     from sardonyx.bundle.settings import gather
     from sardonyx.bundle.shipping import ship_source

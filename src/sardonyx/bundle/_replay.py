@@ -1,6 +1,7 @@
 """Child process: replays the golden cases of a bundle, and looks for the first changed tensor where an answer has changed.
 
-Request: `folder`, `memory`. Answer: `cases`, `first_divergence`, `remark`, or `refused` with the runtime's reason.
+Request: `folder`, `files`, `memory`, `parent`. Answer: `cases`, `first_divergence`, `remark`; or `stray`, the models whose
+weights lie in no file of the bundle; or `refused` with the runtime's reason.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sardonyx import external, process
 from sardonyx.agreement import Judgement
 from sardonyx.bundle.contents import MODEL
 from sardonyx.bundle.marks import first_change
 from sardonyx.errors import SardonyxError
 from sardonyx.golden import GOLDEN, Golden, load
 from sardonyx.model import Model
+from sardonyx.proto import read_proto
 from sardonyx.run.session import Session, Settings
 
 SAME = "node by node every tensor is as it was, so the runtime's own graph optimisation makes the difference"
@@ -61,10 +64,24 @@ def _search(folder: Path, golden: Golden, memory: int) -> tuple[dict[str, Any] |
     return (None, SAME) if found is None else (found, "")
 
 
+def stray(folder: Path, files: list[str]) -> dict[str, str]:
+    """Models whose weights lie in files that the record does not name, and the first such file."""
+    found: dict[str, str] = {}
+    for name in files:
+        if name.endswith(".onnx"):
+            outside = {entry.location for entry in external.entries(read_proto(folder / name))}
+            found |= {name: min(outside - set(files))} if outside - set(files) else {}
+    return found
+
+
 def main() -> None:
     request = json.load(sys.stdin)
+    process.end_with_parent(int(request["parent"]))
+    folder, answer = Path(request["folder"]), dict[str, Any]()
     try:
-        answer = replay(Path(request["folder"]), int(request["memory"]))
+        answer = {"stray": stray(folder, request["files"])}
+        if not answer["stray"]:
+            answer |= replay(folder, int(request["memory"]))
     except SardonyxError as error:
         answer = {"refused": error.message, "hint": error.hint}
     Path(request["answer"]).write_text(json.dumps(answer))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sardonyx.bundle.story import is_ratio
+
 # Of the libraries only the runtime decides how fast a model is.
 RUNTIME = "onnxruntime"
 
@@ -19,12 +21,13 @@ def claims(record: Mapping[str, Any], versions: Mapping[str, str], machine: Mapp
 
 def _made(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
-    speed = metrics.get("speed")
-    if speed:
+    speed: Any = metrics.get("speed")
+    if is_ratio(speed):
         found.append(("speed", f"the model is {_interval(speed)} times as fast as the framework"))
     for name, word in (("optimize", "optimising"), ("quantize", "quantising")):
-        gain = (metrics.get(name) or {}).get("speedup")
-        if gain and gain["low"] > 1:
+        stage = metrics.get(name)
+        gain: Any = stage.get("speedup") if isinstance(stage, Mapping) else None
+        if is_ratio(gain) and gain["low"] > 1:
             found.append((name, f"{word} made it {_interval(gain)} times as fast"))
     return found
 

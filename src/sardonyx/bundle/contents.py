@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sardonyx.errors import InputError, NotFound
+from sardonyx import machine
+from sardonyx.below import Folder, is_plain_name
+from sardonyx.bundle_model import MODEL as MODEL
+from sardonyx.bundle_model import RECORD as RECORD
+from sardonyx.bundle_model import RECORD_AT_MOST
+from sardonyx.errors import InputError, NotFound, UnsafePath
 from sardonyx.files import sha256, write_text
+from sardonyx.form import misfit
+from sardonyx.report import human_bytes
 
 FORMAT = 1
-MODEL, FLOAT, OPTIMIZED = "model.onnx", "float.onnx", "optimized.onnx"
-RECORD, REPORT, PAGE = "bundle.json", "report.json", "report.html"
+FLOAT, OPTIMIZED, REPORT, PAGE = "float.onnx", "optimized.onnx", "report.json", "report.html"
 
-# A record of a graph of ten thousand nodes takes a few megabytes; a larger one is somebody's attempt on our memory.
-RECORD_AT_MOST = 64 << 20
+# The report of a graph of ten thousand nodes takes some megabytes; JSON takes twenty times its size in memory.
+REPORT_AT_MOST = 64 << 20
 # Nor does anybody ship more than this; a sparse file may say so without taking any room, and would be hashed for days.
 FILES_AT_MOST = 1 << 40
-_NEEDED: dict[str, type] = {
-    "format": int, "files": dict, "sizes": dict, "signature": dict, "provenance": list, "tolerances": dict, "metrics": dict,
-    "versions": dict, "machine": dict,
+_MODELS = 4
+_FORM = {
+    "format": int, "digest": str, "files": {str: str}, "sizes": {str: int}, "signature": dict, "provenance": [dict],
+    "tolerances": dict, "metrics": dict, "versions": {str: str},
+    "machine": {"cpu?": (str, None), "features?": ({str: bool}, None), "threads?": (int, None)},
 }  # fmt: skip
 
 
@@ -61,17 +68,15 @@ def seal(folder: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_record(folder: Path) -> dict[str, Any]:
     """The record, if every byte of it is as it was written; else `Tampered`. A folder without one is no bundle."""
-    path = folder / RECORD
     if not folder.is_dir():
         raise NotFound(f"{folder} does not exist", hint="give the folder that sardonyx ship wrote")
     try:
-        status = path.lstat()
-    except OSError as error:
+        with Folder(folder) as bundle:
+            data = bundle.read(RECORD, at_most=RECORD_AT_MOST)
+    except NotFound as error:
         raise InputError(f"{folder} is not a bundle: it has no {RECORD}", hint="sardonyx ship makes one") from error
-    problem = plain_file_problem(status)
-    if problem or status.st_size > RECORD_AT_MOST:
-        raise Tampered(RECORD, problem or f"it has {status.st_size} bytes")
-    data = path.read_bytes()
+    except UnsafePath as error:
+        raise Tampered(RECORD, error.problem) from error
     try:
         record = json.loads(data)
         whole = isinstance(record, dict) and canonical(record).encode() == data
@@ -81,51 +86,50 @@ def read_record(folder: Path) -> dict[str, Any]:
         raise Tampered(RECORD, "its bytes are not those that were written")
     if isinstance(record.get("format"), int) and record["format"] > FORMAT:
         raise InputError(
-            f"{path} has format {record['format']}, and this Sardonyx reads up to {FORMAT}", hint="use a newer Sardonyx"
+            f"{folder / RECORD} has format {record['format']}, and this Sardonyx reads up to {FORMAT}",
+            hint="use a newer Sardonyx",
         )
     _must_be_whole(record)
     return record
 
 
-def file_problem(folder: Path, name: str, record: Mapping[str, Any]) -> str:
-    """What is wrong with a file that the record names; empty if nothing is."""
+def must_be_bearable(folder: Path, record: Mapping[str, Any]) -> None:
+    """Raises `InputError` for a bundle that says it is larger than a machine like this could load, before it is hashed."""
+    said, most = sum(record["sizes"].values()), bytes_at_most()
+    if said > most:
+        raise InputError(
+            f"{folder} says that its files have {human_bytes(said)}, and this machine takes up to {human_bytes(most)}",
+            hint="look at the sizes in bundle.json; a larger bundle needs a machine with more memory",
+        )
+
+
+def bytes_at_most() -> int:
+    """The most bytes that are hashed: four models that fill the memory. A sparse file says any size and takes no room."""
+    return min(FILES_AT_MOST, _MODELS * machine.memory_bytes())
+
+
+def file_problem(
+    bundle: Folder, name: str, record: Mapping[str, Any], advance: Callable[[int], Any] | None = None
+) -> str:
+    """What is wrong with a file that the record names; empty if nothing is. Reads it only if it has the recorded size."""
     if not is_plain_name(name):
         return "its name leads out of the bundle"
-    path = folder / name
     try:
-        status = path.lstat()
-    except FileNotFoundError:
+        found = bundle.sha256(name, size=record["sizes"][name], advance=advance)
+    except NotFound:
         return "it is missing"
-    except (OSError, ValueError) as error:
-        return f"it cannot be read: {error}"
-    problem = plain_file_problem(status)
-    if problem:
-        return problem
-    if status.st_size != record["sizes"].get(name):
-        return f"it has {status.st_size} bytes instead of {record['sizes'].get(name)}"
-    return "" if sha256(path) == record["files"][name] else "its bytes are not those that were written"
-
-
-def plain_file_problem(status: Any) -> str:
-    """Why a file may show other bytes than its own, or block its reader; empty for a plain one."""
-    if stat.S_ISLNK(status.st_mode):
-        return "it is a link"
-    if not stat.S_ISREG(status.st_mode):
-        return "it is not a plain file"
-    return "it is a link to a file that has other names too" if status.st_nlink > 1 else ""
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether the name is that of a file in the folder itself, on any system."""
-    return bool(name) and name not in (".", "..") and not set(name) & set("/\\:\0") and len(name) < 256
+    except UnsafePath as error:
+        return error.problem
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return "" if found == record["files"][name] else "its bytes are not those that were written"
 
 
 def _must_be_whole(record: Mapping[str, Any]) -> None:
-    for name, kind in _NEEDED.items():
-        if type(record.get(name)) is not kind:
-            raise Tampered(RECORD, f"its '{name}' is missing or not what it should be")
-    texts = all(isinstance(value, str) for value in record["files"].values())
+    found = misfit(record, _FORM)
+    if found:
+        raise Tampered(RECORD, f"its {found}")
     sizes = record["sizes"].values()
-    numbers = all(type(size) is int and size >= 0 for size in sizes) and sum(sizes) <= FILES_AT_MOST
-    if not (texts and numbers) or set(record["files"]) != set(record["sizes"]) or MODEL not in record["files"]:
+    numbers = all(size >= 0 for size in sizes) and sum(sizes) <= FILES_AT_MOST
+    if not numbers or set(record["files"]) != set(record["sizes"]) or MODEL not in record["files"]:
         raise Tampered(RECORD, "its list of files is not whole")

@@ -9,7 +9,7 @@ from typing import Any
 from sardonyx import registry
 from sardonyx.bundle.markup import Markup, section, tag
 from sardonyx.bundle.story import Story
-from sardonyx.report import plain
+from sardonyx.report import plain, visible
 from sardonyx.view.overlays.error import from_ledger
 from sardonyx.view.page import fill, graph_part, source
 
@@ -29,7 +29,7 @@ def render(report: Mapping[str, Any]) -> str:
             parts.append(_graph_section(story))
     graph = _graph(story)
     slots = {
-        "title": escape(f"{story.source}: {report.get('verdict')}"),
+        "title": escape(visible(f"{story.source}: {report.get('verdict')}")),
         "style": source("page.css") + source("report.css") + (source("graph.css") if graph else ""),
         "body": "\n".join(parts),
         "graph": graph_part(graph, overlay=_first_overlay(graph), embedded=True) if graph else "",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import inspect
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sardonyx
+from sardonyx import callables, progress
 from sardonyx.bundle.golden import keep_cases
-from sardonyx.errors import NotFound, UsageError
+from sardonyx.errors import NotFound, Untrusted, UsageError
 
 STAGES = ("convert", "check", "compare", "optimize", "quantize", "bench", "golden")
 NEEDED = ("convert", "golden")
@@ -27,14 +28,19 @@ _OURS = {
     "bench": {"variants", "plot", "weights", "python", "trust", "inputs"},
     "golden": {"model", "target"},
 }
+# Keywords that grant something, with the option of the command line that grants it.
+# Weights are among them: a pickle of weights runs as soon as somebody says --trust for the source.
+_GRANTS = {"trust": "--trust", "python": "--python", "weights": "--weights"}
+_AT_MOST = 1 << 20
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Keywords by stage, and the stages that are left out."""
+    """Keywords by stage, the stages that are left out, and the file that said some of it."""
 
     options: Mapping[str, Mapping[str, Any]]
     skip: tuple[str, ...] = ()
+    config: str | None = None
 
     def of(self, stage: str) -> dict[str, Any]:
         return dict(self.options.get(stage, {}))
@@ -46,9 +52,17 @@ def gather(
     skip: Iterable[str],
     convert_options: Mapping[str, Any],
 ) -> Settings:
-    """What the file says, and over it what the call says. Without a name, a sardonyx.toml in this folder is taken."""
+    """What the file says, and over it what the call says. Without a name, a sardonyx.toml in this folder is taken.
+
+    A file that nobody named may have come with the folder: it tunes stages, and says nothing that would run a program.
+    """
     path = Path(config) if config is not None else Path(FILE)
-    said = _read(path) if config is not None or path.is_file() else {}
+    taken = config is not None or path.is_file()
+    said = _read(path) if taken else {}
+    if taken:
+        progress.say(f"settings of {path}")
+    if config is None:
+        _must_run_nothing(said, path)
     skipped = [*_listed(said.pop("skip", []), path), *([skip] if isinstance(skip, str) else skip)]
     found: dict[str, dict[str, Any]] = {}
     for where, tables in ((str(path), said), ("the call", settings), ("the call", {"convert": _set(convert_options)})):
@@ -62,7 +76,33 @@ def gather(
     optional = [stage for stage in STAGES if stage not in NEEDED]
     for stage in skipped:
         _known(stage, optional, f"the stage '{stage}' cannot be skipped")
-    return Settings(found, tuple(dict.fromkeys(skipped)))
+    return Settings(found, tuple(dict.fromkeys(skipped)), str(path) if taken else None)
+
+
+def _must_run_nothing(said: Mapping[str, Any], path: Path) -> None:
+    """Raises `Untrusted` for a keyword that would trust a file, start an interpreter or call a function."""
+    for stage, keywords in said.items():
+        for name, value in keywords.items() if isinstance(keywords, Mapping) else ():
+            if name in _GRANTS or any(map(_is_program, _texts(value))):
+                option = _GRANTS.get(name) or f"--set {stage}.{name}=…"
+                raise Untrusted(
+                    f"{path}: {stage}.{name} may run a program, which only a file named on the command line can ask for",
+                    hint=f"give {option} on the command line, or name the file: --config {path}",
+                )
+
+
+def _is_program(text: str) -> bool:
+    return callables.is_reference(text) or text.endswith(".py")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value of TOML."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for item in (*value, *value.values()) for text in _texts(item))
+    elif isinstance(value, list):
+        yield from (text for item in value for text in _texts(item))
 
 
 def keywords_of(stage: str) -> list[str]:
@@ -101,10 +141,14 @@ def _empty(value: Any) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = file.read(_AT_MOST + 1)
+        if len(text) > _AT_MOST:
+            raise ValueError(f"it has more than {_AT_MOST} bytes")
+        return tomllib.loads(text.decode())
     except FileNotFoundError as error:
         raise NotFound(f"{path} does not exist", hint="check the spelling of the path") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
             f"{path} cannot be read: {error}", hint="it must be TOML with a table for each stage"
         ) from error

@@ -16,6 +16,7 @@ from sardonyx.bundle.settings import Settings
 from sardonyx.bundle.stages import STAGES, Job, Stage, machine_now, model_files, skipped, told
 from sardonyx.bundle.summing import metrics_of, report_of, whole_report
 from sardonyx.bundle.work import Done, Work, at_work
+from sardonyx.errors import InputError
 from sardonyx.model import Model
 from sardonyx.report import Report, plain
 
@@ -28,12 +29,31 @@ def ship_source(source: Any, output: Path, *, data: Any, settings: Settings, lab
     with at_work(output.absolute()) as work:
         job = Job(source, work.made, data, settings, label)
         taken, stages = _run_stages(job, work)
-        report = report_of(job, output, stages, taken)
+        try:
+            report, record = _summed(job, work, output, taken, stages)
+        except _STRANGE:
+            if not taken:
+                raise
+            progress.say("what lay in the place of an earlier run does not fit together; every stage is run anew")
+            work.forget()
+            taken, stages = _run_stages(job, work)
+            report, record = _summed(job, work, output, taken, stages)
         if not report.ok:
             return report
-        record = _write(work, stages, report)
         work.finish()
     return replace(report, fields={**report.fields, "digest": record["digest"]})
+
+
+# What stages that were taken over may bring about: a stranger may have written them.
+_STRANGE = (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError)
+
+
+def _summed(
+    job: Job, work: Work, output: Path, taken: list[str], stages: list[Done]
+) -> tuple[Report, Mapping[str, Any]]:
+    """The report, and the record of the bundle where the stages ended well."""
+    report = report_of(job, output, stages, taken)
+    return report, _write(work, stages, report) if report.ok else {}
 
 
 def _run_stages(job: Job, work: Work) -> tuple[list[str], list[Done]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ NOTHING: Mapping[str, Any] = {}
 def is_ratio(value: Any) -> bool:
     """Whether a value holds a positive ratio and its interval."""
     return isinstance(value, Mapping) and all(
-        isinstance(value.get(key), int | float) and value[key] > 0 for key in ("ratio", "low", "high")
+        type(value.get(key)) in (int, float) and 0 < value[key] < math.inf for key in ("ratio", "low", "high")
     )
 
 

@@ -35,6 +35,7 @@ def report_of(job: Job, output: Path, stages: Sequence[Done], taken: Sequence[st
         fields={
             "bundle": str(output) if ok else None,
             "source": _source(job.source),
+            "config": job.settings.config,
             "stages": [{**done.report.to_dict(), "stage": done.name, "seconds": done.seconds} for done in stages],
             "resumed": list(taken),
             "metrics": metrics_of(stages),

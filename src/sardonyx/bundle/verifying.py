@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sardonyx import child, external, history, machine, progress
+from sardonyx import child, history, machine, progress
+from sardonyx.below import Folder
 from sardonyx.bundle.claims import claims
-from sardonyx.bundle.contents import MODEL, RECORD, Tampered, file_problem, read_record
+from sardonyx.bundle.contents import MODEL, RECORD, Tampered, file_problem, must_be_bearable, read_record
 from sardonyx.errors import InputError
+from sardonyx.form import misfit
 from sardonyx.golden import GOLDEN
-from sardonyx.proto import read_proto
-from sardonyx.report import Finding, Report, Table
+from sardonyx.report import Finding, Report, Table, one_line
 
 CODES = {
     "file-changed": "A file of the bundle is missing, added, or not what was written.",
@@ -21,8 +23,17 @@ CODES = {
     "claim-not-carried": "A speed that was measured on another machine or runtime, and says nothing about this one.",
     "other-library": "A library has another version than when the bundle was made.",
 }
-# The address space that a replay may take besides what grows with the bundle.
-_MEMORY, _TIMES = 16 << 30, 8
+# The address space that a replay takes on its own, for each CPU, and for each byte of the bundle. The machine's memory is the
+# most, where that is more than what it takes on its own.
+_MEMORY, _THREAD, _TIMES = 4 << 30, 128 << 20, 8
+# The child has run a stranger's model, and may say anything.
+_OUTPUT = {"name": str, "verdict": str, "error": object, "tolerance": object, "note": str}
+_PLACE = {"node": str, "op_type": str, "tensor": str, "why": str}
+_ANSWER = (
+    {"cases": [{"case": int, "verdict": str, "outputs": [_OUTPUT]}], "first_divergence": (_PLACE, None), "remark": str},
+    {"refused": str, "hint": str},
+    {"stray": {str: str}},
+)
 
 
 def verify_bundle(folder: Path, *, digest: str | None, memory: int, timeout: float) -> Report:
@@ -31,12 +42,15 @@ def verify_bundle(folder: Path, *, digest: str | None, memory: int, timeout: flo
         record = read_record(folder)
     except Tampered as found:
         return _tampered([{"name": found.file, "ok": False, "problem": found.problem}], folder)
-    with progress.task("checking every file"):
-        files = _files(folder, record, digest)
+    must_be_bearable(folder, record)
+    with progress.task("checking every file", total=sum(record["sizes"].values())) as advance:
+        files = _files(folder, record, digest, advance)
     if not all(item["ok"] for item in files):
         return _tampered(files, folder)
     with progress.task("replaying the golden cases"):
         answer = _replayed(folder, record, memory, timeout)
+    if answer.get("stray"):
+        return _tampered(_with_stray(files, answer["stray"]), folder)
     now = {"versions": history.versions(), "machine": _machine()}
     held = claims(record, now["versions"], now["machine"])
     return _judged(folder, record, files, answer, held, now)
@@ -46,39 +60,48 @@ def _machine() -> dict[str, Any]:
     return {"cpu": machine.cpu_name(), "features": machine.features(), "threads": machine.threads()}
 
 
-def _files(folder: Path, record: Mapping[str, Any], digest: str | None) -> list[dict[str, Any]]:
+def _files(
+    folder: Path, record: Mapping[str, Any], digest: str | None, advance: Callable[[int], Any]
+) -> list[dict[str, Any]]:
     """Every file that is or should be there, and what is wrong with it."""
-    problems = {name: file_problem(folder, name, record) for name in sorted(record["files"])}
-    problems[RECORD] = "" if digest in (None, record["digest"]) else f"its digest is {record['digest']}, not {digest}"
-    problems |= {path.name: "it was added" for path in sorted(folder.iterdir()) if path.name not in problems}
-    if not any(problems.values()):
-        problems |= _stray_data(folder, record)
+    with Folder(folder) as bundle:
+        problems = {name: file_problem(bundle, name, record, advance) for name in sorted(record["files"])}
+        problems[RECORD] = (
+            "" if digest in (None, record["digest"]) else f"its digest is {record['digest']}, not {digest}"
+        )
+        problems |= {name: "it was added" for name in bundle.names() if name not in problems}
     return [{"name": name, "ok": not problem, "problem": problem} for name, problem in problems.items()]
 
 
-def _stray_data(folder: Path, record: Mapping[str, Any]) -> dict[str, str]:
-    """Models whose weights lie in files that the record does not name."""
-    found = {}
-    for name in record["files"]:
-        if not name.endswith(".onnx"):
-            continue
-        outside = {entry.location for entry in external.entries(read_proto(folder / name))}
-        stray = sorted(outside - set(record["files"]))
-        if stray:
-            found[name] = f"its weights lie in {stray[0]}, which is no file of the bundle"
-    return found
+def _with_stray(files: list[dict[str, Any]], stray: Mapping[str, str]) -> list[dict[str, Any]]:
+    problems = {name: f"its weights lie in {place}, which is no file of the bundle" for name, place in stray.items()}
+    return [{**item, "ok": item["name"] not in problems, "problem": problems.get(item["name"], "")} for item in files]
 
 
 def _replayed(folder: Path, record: Mapping[str, Any], memory: int, timeout: float) -> dict[str, Any]:
     if GOLDEN not in record["files"]:
         raise InputError(f"{folder} holds no golden cases", hint="ship the model again")
-    limit = _MEMORY + _TIMES * sum(record["sizes"].values()) + 2 * memory
-    request = {"folder": str(folder.resolve()), "memory": memory}
+    least = _MEMORY + _THREAD * machine.cpus().present
+    limit = least + _TIMES * sum(record["sizes"].values()) + 2 * memory
+    limit = max(least, min(limit, machine.memory_bytes()))
+    request = {
+        "folder": str(folder.resolve()), "files": sorted(record["files"]), "memory": memory, "parent": os.getpid(),
+    }  # fmt: skip
     outcome = child.call(child.module("sardonyx.bundle._replay"), request, timeout=timeout, memory=limit)
     if outcome.end != "answered":
         words = outcome.stderr.splitlines()[-1] if outcome.stderr else ""
         return {"refused": f"the replay {outcome.reason}", "hint": words}
-    return outcome.answer
+    wrong = misfit(outcome.answer, _ANSWER)
+    return {"refused": f"the replay gave no answer: {wrong}"} if wrong else _on_lines(outcome.answer)
+
+
+def _on_lines(value: Any) -> Any:
+    """Every text of the answer on one line: names of nodes and tensors are a stranger's."""
+    if isinstance(value, str):
+        return one_line(value)
+    if isinstance(value, dict):
+        return {name: _on_lines(item) for name, item in value.items()}
+    return [_on_lines(item) for item in value] if isinstance(value, list) else value
 
 
 def _judged(
@@ -166,7 +189,11 @@ def _summary(folder: Path, files: list[Any], cases: list[Any], bad: list[Any], a
 
 
 def _tampered(files: list[dict[str, Any]], folder: Path) -> Report:
-    wrong = [item for item in files if not item["ok"]]
+    wrong = [
+        {**item, "name": one_line(item["name"]), "problem": one_line(item["problem"])}
+        for item in files
+        if not item["ok"]
+    ]
     rows = tuple((item["name"], item["problem"]) for item in wrong)
     hint = "get the bundle again from where it came from"
     return Report(

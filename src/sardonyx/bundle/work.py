@@ -5,16 +5,29 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sardonyx.bundle.contents import RECORD, REPORT, Tampered, file_problem, read_record
+from sardonyx import lock
+from sardonyx.below import Folder, is_plain_name, must_be_plain_names
+from sardonyx.bundle.contents import (
+    PAGE,
+    RECORD,
+    REPORT,
+    REPORT_AT_MOST,
+    Tampered,
+    file_problem,
+    must_be_bearable,
+    read_record,
+)
 from sardonyx.errors import InputError, OutputError
-from sardonyx.files import copy, sha256, write_text
-from sardonyx.report import Finding, Report, Table
+from sardonyx.files import write_text
+from sardonyx.form import misfit
+from sardonyx.report import SEVERITIES, Finding, Report, Table
 
 SUFFIX = ".unfinished"
 
@@ -46,20 +59,45 @@ class Done:
         return {**whole, "summary": self.report.summary, "tables": tables}
 
     @classmethod
-    def of(cls, provenance: Mapping[str, Any], told: Mapping[str, Any]) -> Done:
-        """The stage as `provenance` and `told` gave it."""
+    def of(cls, provenance: Any, told: Any) -> Done:
+        """The stage as `provenance` and `told` gave it; `ValueError` where they did not: whoever wrote them is a stranger."""
+        found = misfit(provenance, _PROVENANCE, "provenance") or misfit(told, _TOLD, "told")
+        if found:
+            raise ValueError(found)
+        must_be_plain_names(provenance["outputs"], "the outputs of a stage")
         rest = dict(told)
-        for name in ("stage", "seconds"):
-            rest.pop(name)
-        tables = tuple(
-            Table(table["title"], tuple(table["columns"]), tuple(map(tuple, table["rows"])))
-            for table in rest.pop("tables")
-        )
-        findings = tuple(Finding(**item) for item in rest.pop("findings", ()))
+        tables = tuple(map(_table, rest.pop("tables")))
+        findings = tuple(map(_finding, rest.pop("findings", ())))
         verb, verdict, ok, summary = (rest.pop(name) for name in ("verb", "verdict", "ok", "summary"))
+        rest = {name: value for name, value in rest.items() if name not in ("stage", "seconds")}
         report = Report(verb, verdict, ok, fields=rest, findings=findings, tables=tables, summary=summary)
         named = {name: provenance[name] for name in ("key", "seconds", "inputs", "options", "versions", "outputs")}
         return cls(provenance["stage"], report=report, **named)
+
+
+_PROVENANCE = {
+    "stage": str, "key": (str, None), "seconds": float, "inputs": {str: (str, None)}, "options": dict,
+    "versions": {str: str}, "outputs": {str: str},
+}  # fmt: skip
+_FINDING = {"severity": str, "code": str, "where": str, "message": str, "hint": str}
+_TOLD = {
+    "stage": str, "seconds": float, "verb": str, "verdict": str, "ok": bool, "summary": str,
+    "tables": [{"title": str, "columns": [str], "rows": [[object]]}], "findings?": [_FINDING],
+}  # fmt: skip
+# The files that ship itself writes last, so that no stage has them to give.
+_LAST = (RECORD, REPORT, PAGE)
+
+
+def _table(table: Mapping[str, Any]) -> Table:
+    if any(len(row) != len(table["columns"]) for row in table["rows"]):
+        raise ValueError("a row of a table is longer or shorter than its columns")
+    return Table(table["title"], tuple(table["columns"]), tuple(map(tuple, table["rows"])))
+
+
+def _finding(item: Mapping[str, Any]) -> Finding:
+    if item["severity"] not in SEVERITIES:
+        raise ValueError("the severity of a finding is unknown")
+    return Finding(**{name: item[name] for name in _FINDING})
 
 
 class Work:
@@ -70,15 +108,25 @@ class Work:
         self.folder = output.with_name(output.name + SUFFIX)
         self.made, self.records = self.folder / "bundle", self.folder / "stages"
         self._old: dict[str, Done] | None = None
+        self._held: dict[str, tuple[str, int]] = {}
 
     def take(self, name: str, key: str | None) -> Done | None:
         """The stage as an earlier run left it, with its files in place, if it was given the same; else None."""
         if key is None:
             return None
         for done in (self._unfinished(name), self._shipped().get(name)):
-            if done is not None and done.key == key and all(self._provide(*item) for item in done.outputs.items()):
+            fits = done is not None and done.key == key and done.report.ok
+            if done is not None and fits and all(self._provide(*item) for item in done.outputs.items()):
                 return done
         return None
+
+    def forget(self) -> None:
+        """Nothing of an earlier run is taken from here on."""
+        self._old = {}
+        self.clear([])
+        with Folder(self.records) as records:
+            for name in records.names():
+                records.remove(name)
 
     def keep(self, done: Done) -> None:
         """The stage is done: from here on an interruption does not undo it."""
@@ -88,59 +136,87 @@ class Work:
     def clear(self, claimed: Iterator[str] | list[str]) -> None:
         """Removes what no finished stage has made."""
         kept = set(claimed)
-        for path in self.made.iterdir():
-            if path.name not in kept:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        with Folder(self.made) as made:
+            for name in made.names():
+                if name not in kept:
+                    made.remove(name)
 
     def finish(self) -> None:
         """The made folder becomes the bundle. Whatever interrupts this, the next run or `open` puts it right."""
         old = self.folder / "old"
         for path in self.made.iterdir():
             _sync(path)
-        if self.output.exists():
+        if os.path.lexists(self.output):  # a link is moved, and not what it leads to
             self.output.rename(old)
         self.made.rename(self.output)
         shutil.rmtree(self.folder)
 
     def _unfinished(self, name: str) -> Done | None:
-        path = self.records / f"{name}.json"
-        if not path.is_file():
+        """The stage as an interrupted run left it; None where there is none, or something else than a stage."""
+        try:
+            with Folder(self.records) as records:
+                held = json.loads(records.read(f"{name}.json", at_most=REPORT_AT_MOST))
+            return Done.of(held["provenance"], held["told"])
+        except _NOT_A_STAGE:
             return None
-        held = json.loads(path.read_text(encoding="utf-8"))
-        return Done.of(held["provenance"], held["told"])
 
     def _shipped(self) -> dict[str, Done]:
         """The stages of the bundle that lies at the output now; none if that is not whole."""
         if self._old is None:
-            self._old = _stages_of(self.output) if (self.output / RECORD).is_file() else {}
+            self._old, self._held = _stages_of(self.output) if self.output.is_dir() else ({}, {})
         return self._old
 
     def _provide(self, name: str, expected: str) -> bool:
         """Puts a file with these bytes into the made folder, from there or from the bundle, under whatever name it has there."""
-        target = self.made / name
-        if target.is_file() and sha256(target) == expected:
-            return True
-        for folder in (self.made, self.output):
-            for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-                if path.is_file() and not path.is_symlink() and path.name != RECORD and sha256(path) == expected:
-                    copy(path, target)
-                    return True
+        if name in _LAST:
+            return False
+        with Folder(self.made) as made:
+            if any(_is_same(made, each, expected) and _copied(made, each, made, name, expected)
+                   for each in (name, *made.names())):  # fmt: skip
+                return True
+            self._shipped()
+            others = [(each, size) for each, (digest, size) in self._held.items() if digest == expected]
+            if not others:
+                return False
+            with Folder(self.output) as bundle:
+                return any(_copied(bundle, each, made, name, expected, size) for each, size in others)
+
+
+# What reading something that is no stage, or not ours, may raise.
+_NOT_A_STAGE = (InputError, Tampered, KeyError, TypeError, ValueError, RecursionError, OSError)
+
+
+def _is_same(made: Folder, name: str, expected: str) -> bool:
+    try:
+        return made.sha256(name) == expected
+    except InputError:
         return False
+
+
+def _copied(source: Folder, name: str, target: Folder, to: str, expected: str, size: int | None = None) -> bool:
+    if source is target and name == to:
+        return True
+    try:
+        source.copy(name, target, to, expected=expected, size=size)
+    except InputError:
+        return False
+    return True
 
 
 @contextmanager
 def at_work(output: Path) -> Iterator[Work]:
     """A work folder of ours alone. It goes when nothing in it is worth keeping, and stays when something is."""
     work = Work(output)
-    if os.path.lexists(work.folder) and not _is_ours(work):
-        raise OutputError(
-            f"{work.folder} is in the way: it is not a work folder of ship", hint="move it, or choose another output"
-        )
-    work.folder.mkdir(exist_ok=True)
-    with _locked(work.folder):
+    with lock.held(lock.beside(output), output):
+        _must_be_ours(work)
+        work.folder.mkdir(exist_ok=True)
         _recover(work)
         for folder in (work.made, work.records):
             folder.mkdir(exist_ok=True)
+        with Folder(work.made) as made:  # whoever put a link or a pipe there, it was no stage
+            for name in made.names():
+                if not made.is_plain(name):
+                    made.remove(name)
         try:
             yield work
         finally:
@@ -148,49 +224,47 @@ def at_work(output: Path) -> Iterator[Work]:
                 shutil.rmtree(work.folder)
 
 
-def _is_ours(work: Work) -> bool:
+def _must_be_ours(work: Work) -> None:
+    """Raises `OutputError` where something else lies at the place of the work folder: a link would lead us elsewhere."""
+    if not os.path.lexists(work.folder):
+        return
     known = {work.made.name, work.records.name, "old"}
-    return work.folder.is_dir() and {path.name for path in work.folder.iterdir()} <= known
+    status = work.folder.lstat()
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == getattr(os, "geteuid", lambda: status.st_uid)()
+    if not ours or any(
+        path.name not in known or not stat.S_ISDIR(path.lstat().st_mode) for path in work.folder.iterdir()
+    ):
+        raise OutputError(
+            f"{work.folder} is in the way: it is not a work folder of ship", hint="move it, or choose another output"
+        )
 
 
 def _recover(work: Work) -> None:
     """Ends what an interrupted `finish` began."""
     old = work.folder / "old"
-    if old.is_dir() and not work.output.exists():
+    if old.is_dir() and not os.path.lexists(work.output):
         old.rename(work.output)
     elif old.is_dir():
         shutil.rmtree(old)
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Nobody else makes this bundle at the same time. The system lets go of the lock when the process ends, however."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # not a POSIX system
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise OutputError(f"another ship is at work in {folder}", hint="wait until it has ended") from error
-    finally:
-        os.close(handle)
-
-
-def _stages_of(bundle: Path) -> dict[str, Done]:
+def _stages_of(bundle: Path) -> tuple[dict[str, Done], dict[str, tuple[str, int]]]:
+    """The stages that a bundle tells of, and its files with hash and size. A bundle of other hands may have nothing to give."""
     try:
         record = read_record(bundle)
-        if file_problem(bundle, REPORT, record):
-            return {}
-        report = json.loads((bundle / REPORT).read_text(encoding="utf-8"))
+        must_be_bearable(bundle, record)
+        with Folder(bundle) as folder:
+            if file_problem(folder, REPORT, record):
+                return {}, {}
+            report = json.loads(folder.read(REPORT, at_most=REPORT_AT_MOST))
         told = {stage["stage"]: stage for stage in report["stages"]}
         told["golden"]["ledger"] = report["ledger"]
-        return {item["stage"]: Done.of(item, told[item["stage"]]) for item in record["provenance"]}
-    except (Tampered, InputError, KeyError, TypeError, ValueError):  # a bundle of other hands has nothing to give
-        return {}
+        stages = [Done.of(item, told[item["stage"]]) for item in record["provenance"]]
+    except _NOT_A_STAGE:
+        return {}, {}
+    return {done.name: done for done in stages}, {
+        name: (digest, record["sizes"][name]) for name, digest in record["files"].items() if is_plain_name(name)
+    }
 
 
 def _sync(path: Path) -> None:

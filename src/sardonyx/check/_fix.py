@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +10,7 @@ from typing import Any
 
 import onnx
 
-from sardonyx import child, progress
+from sardonyx import child, files, progress
 from sardonyx.check._releases import refused_versions
 from sardonyx.check._subject import Subject, plain
 from sardonyx.errors import OutputError
@@ -39,12 +38,12 @@ def mend(subject: Subject, out: Path) -> Fix:
         raise OutputError(f"cannot write {out}: the folder {out.parent} does not exist", hint=f"mkdir -p {out.parent}")
     tried = []
     for opset in dict.fromkeys(plans(subject)):
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", suffix=".part", dir=out.parent) as scratch:
-            fix = _attempt(subject, Path(scratch) / "model.onnx", opset)
+        with files.scratch(out) as scratch:
+            fix = _attempt(subject, scratch / "model.onnx", opset)
             if fix.written:
                 from sardonyx.model import Model  # takes long to import, and most checks mend nothing
 
-                Model.load(Path(scratch) / "model.onnx").save(out)
+                Model.load(scratch / "model.onnx").save(out)
                 return fix
         tried.append(f"{'new stamps' if opset is None else f'opset {opset}'}: {fix.reason}")
     return Fix(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from sardonyx import child, external, runtime
 from sardonyx.check._places import Place, Scope, imports_of, places, scopes
 from sardonyx.check._text import made_readable
 from sardonyx.child import Outcome
+from sardonyx.files import temporary_folder
 from sardonyx.proto import read_proto
 from sardonyx.report import Finding, Severity
 from sardonyx.runtime import Limits
@@ -134,7 +134,7 @@ def opened(path: Path, *, ort: str | None = None, timeout: float | None = None) 
     size = path.stat().st_size + (0 if trouble else _external_bytes(proto, path.parent))
     budget = Budget.of(size, sum(len(scope.graph.node) for scope in scopes(proto)), timeout)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sardonyx-")))
+        scratch = stack.enter_context(temporary_folder())
         request = {
             "path": str(path.absolute()),
             "read_external": not trouble,

@@ -59,10 +59,10 @@ def _group(name: str, verbs: Mapping[str, Callable[..., Report]]) -> typer.Typer
 
 def main() -> None:
     """The entry point of the `sardonyx` command."""
-    process.belongs_to(next(iter(sys.argv[1:]), ""))
-    _interrupt.listen()
-    code = _contract.call(build, sys.argv[1:])
-    _interrupt.rest()
+    with process.belongs_to(next(iter(sys.argv[1:]), "")):
+        _interrupt.listen()
+        code = _contract.call(build, sys.argv[1:])
+        _interrupt.rest()
     sys.exit(code)
 
 

@@ -9,15 +9,17 @@ import os
 import sys
 import traceback
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-from sardonyx.cli import _interrupt
+from sardonyx import blame, containment
+from sardonyx.cli import _contained, _interrupt
 from sardonyx.cli._terminal import prints_on_stderr, progress_on_stderr, ready_streams, stdout_width, wants_colour
 from sardonyx.errors import Internal, Interrupted, OutputError, SardonyxError, UsageError
-from sardonyx.report import Report
+from sardonyx.report import Report, inset
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Draw no progress.")]
@@ -29,11 +31,15 @@ def keeps(verb: str, command: Callable[..., Report]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapper(*args: Any, json: bool, quiet: bool, debug: bool, **options: Any) -> None:
+        def do() -> Report:
+            with prints_on_stderr(), progress_on_stderr(quiet), _errors_named(debug, given):
+                return command(*args, **options)
+
+        given = inspect.signature(command).bind(*args, **options).arguments
         try:
-            with prints_on_stderr(), progress_on_stderr(quiet):
-                report = command(*args, **options)
+            report = _contained.call(verb, do, given)
         except Exception as error:  # noqa: BLE001  the one place where every error gets its name
-            if debug:
+            if debug and not isinstance(error, SardonyxError):
                 traceback.print_exc()
             if _interrupt.struck():
                 raise KeyboardInterrupt from None
@@ -54,6 +60,21 @@ def keeps(verb: str, command: Callable[..., Report]) -> Callable[..., None]:
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     del wrapper.__wrapped__  # typer would follow it past the added options
     return wrapper
+
+
+@contextmanager
+def _errors_named(debug: bool, given: Mapping[str, Any]) -> Iterator[None]:
+    """Every error of the block becomes one with a name, as another process can tell it; --debug shows where it came from."""
+    try:
+        yield
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        if _interrupt.struck():
+            raise KeyboardInterrupt from None
+        if containment.inside() and not isinstance(error, OSError):
+            raise blame.named(error, _contained.models(given)) from error
+        raise _named(error) from error
 
 
 def call(build: Callable[[], typer.Typer], words: Sequence[str]) -> int:
@@ -105,9 +126,9 @@ def _say_error(verb: str, error: SardonyxError, json: bool) -> None:
         _print(jsonlib.dumps(told, ensure_ascii=False) + "\n")
         return
     red, dim, off = ("\033[31m", "\033[2m", "\033[0m") if wants_colour(sys.stderr) else ("", "", "")
-    sys.stderr.write(f"{red}error[{error.code}]:{off} {error.message}\n")
+    sys.stderr.write(f"{red}error[{error.code}]:{off} {inset(error.message)}\n")
     if error.hint:
-        sys.stderr.write(f"{dim}hint:{off} {error.hint}\n")
+        sys.stderr.write(f"{dim}hint:{off} {inset(error.hint)}\n")
 
 
 def _print(text: str) -> None:

@@ -15,6 +15,7 @@ Engine = Annotated[
     typer.Option(help="local, or ray: score --data, a file or a folder of files, on a Ray cluster and write to -o."),
 ]
 
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that it may take before its process is ended.")]
 Task = Annotated[str | None, typer.Option(help="classify: what a picture shows; detect: what is where in it.")]
 Labels = Annotated[
     Path | None, typer.Option(help="Names of the classes: one a line, or a JSON list. Default: the model's own.")
@@ -84,30 +85,15 @@ def run(
     overlap: Overlap = 0.45,
     embed_preprocessing: Embed = None,
     engine: Engine = "local",
+    timeout: Timeout = 600,
 ) -> Report:
     """Run a model once and show its outputs, or with --task the answer for a picture. Inputs not given are generated."""
     return sardonyx.run(
-        model,
-        _given(input),
-        data=data,
-        label=label,
-        output=output,
-        provider=provider,
-        threads=threads,
-        sizes=parsed_sizes(size),
-        seed=seed,
-        task=task,
-        labels=labels,
-        top=top,
-        normalize=normalize,
-        resize=resize,
-        channel_order=channel_order,
-        head=head,
-        score=score,
-        overlap=overlap,
-        embed_preprocessing=embed_preprocessing,
-        engine=engine,
-    )
+        model, _given(input), data=data, label=label, output=output, provider=provider, threads=threads,
+        sizes=parsed_sizes(size), seed=seed, task=task, labels=labels, top=top, normalize=normalize, resize=resize,
+        channel_order=channel_order, head=head, score=score, overlap=overlap, embed_preprocessing=embed_preprocessing,
+        engine=engine, timeout=timeout,
+    )  # fmt: skip
 
 
 def _given(words: list[str]) -> dict[str, str]:

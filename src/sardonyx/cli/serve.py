@@ -22,6 +22,17 @@ SharedMemory = Annotated[
     str | None,
     typer.Option(metavar="PREFIX", help="Let clients pass tensors in /dev/shm, in files that begin with this."),
 ]
+AllowHost = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME",
+        help="A further name under which the server may be called, and pages of which may call it. May be repeated.",
+    ),
+]
+Isolate = Annotated[
+    bool,
+    typer.Option("--isolate", help="Run each model in a process of its own, which is started again when it dies."),
+]
 Engine = Annotated[
     str, typer.Option(help="local, or ray: replicas on a Ray cluster, over HTTP alone, as many as --workers says.")
 ]
@@ -46,7 +57,9 @@ def serve(
     max_delay_ms: Annotated[float, typer.Option(help="How long a request may wait for others to join it.")] = 0.0,
     pad: Pad = [],  # noqa: B006
     queue: Annotated[int, typer.Option(help="Requests that may wait for a model; more are refused.")] = 256,
-    timeout_ms: Annotated[float, typer.Option(help="How long a request may wait before it is refused.")] = 30_000.0,
+    timeout_ms: Annotated[
+        float, typer.Option(help="How long a request may wait, and how long a run may take, before it is refused.")
+    ] = 30_000.0,
     max_body_mb: Annotated[float, typer.Option(help="The largest request, in MiB.")] = 128.0,
     token: Annotated[
         list[str], typer.Option(help="A token that callers must send. May be repeated. Other users see it in ps.")
@@ -67,6 +80,8 @@ def serve(
         bool,
         typer.Option("--traces", help="Send OpenTelemetry spans, where its OTEL_EXPORTER_OTLP_ variables say."),
     ] = False,
+    allow_host: AllowHost = [],  # noqa: B006
+    isolate: Isolate = False,
     engine: Engine = "local",
     check: Annotated[bool, typer.Option("--check", help="Load and measure the models, then end.")] = False,
 ) -> Report:
@@ -76,5 +91,6 @@ def serve(
         threads=threads, provider=provider, max_batch=max_batch, max_delay_ms=max_delay_ms, pad=tuple(pad), queue=queue,
         timeout_ms=timeout_ms, max_body_mb=max_body_mb, tokens=tuple(token), token_file=token_file, tls_cert=tls_cert,
         tls_key=tls_key, control_port=control_port, control_token=control_token, promote_tolerance=promote_tolerance,
-        shared_memory=shared_memory, access_log=access_log, traces=traces, engine=engine, check=check,
+        shared_memory=shared_memory, access_log=access_log, traces=traces, allow_hosts=tuple(allow_host), isolate=isolate,
+        engine=engine, check=check,
     )  # fmt: skip

@@ -9,13 +9,14 @@ docs/concepts/rounding-or-bug.md gives the reasoning.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal
 
 import numpy as np
 
 from sardonyx.agreement import Tolerance, flatten, is_float, unit_roundoff
+from sardonyx.compare import columns
 from sardonyx.compare.floor import Floor, floor_of
 from sardonyx.signature import Array, Arrays
 
@@ -68,17 +69,23 @@ def settle(
     samples = [floors for floors in (*measured, *(_floors(*pair) for pair in extra)) if floors is not None]
     stable = tuple(_same_finite(answer, others) for answer, others in zip(outputs, twins, strict=True))
     typical = _typical([*outputs, *(answer for answer, _ in extra)])
-    tolerances = []
-    for answer, floors in zip(outputs, measured, strict=True):
-        leaves = [array for _, array in flatten(answer)]
-        tolerances.append(tuple(
-            _at_least(
-                _tolerance(method, leaf, floors[index] if floors else None, [s[index] for s in samples if index < len(s)], guess),
-                leaf, SAFETY[method] * CANCELLED * typical[index], least,
-            )
-            for index, leaf in enumerate(leaves)
-        ))  # fmt: skip
-    return Noise(method, tuple(tolerances), stable)
+    pairs = extra or [pair for pair in zip(outputs, twins, strict=True) if pair[1]]
+    uneven = columns.of_outputs(pairs) if method == "float64" else {}
+
+    def tolerance(index: int, leaf: Array, floors: list[Floor] | None) -> Tolerance:
+        given = [sample[index] for sample in samples if index < len(sample)]
+        own = _tolerance(method, leaf, floors[index] if floors else None, given, guess)
+        size = SAFETY[method] * CANCELLED * typical[index]
+        found = _at_least(own, leaf, size, least)
+        if index not in uneven:
+            return found
+        return replace(found, columns=uneven[index].at(leaf, own.absolute, unit_roundoff(leaf.dtype) * size))
+
+    tolerances = tuple(
+        tuple(tolerance(index, leaf, floors) for index, (_, leaf) in enumerate(flatten(answer)))
+        for answer, floors in zip(outputs, measured, strict=True)
+    )
+    return Noise(method, tolerances, stable)
 
 
 def fixed(method: Method, tolerance: Tolerance, outputs: Sequence[Sequence[Any]]) -> Noise:
@@ -88,20 +95,14 @@ def fixed(method: Method, tolerance: Tolerance, outputs: Sequence[Sequence[Any]]
 
 def added(noise: Noise, tolerance: Tolerance) -> Noise:
     """The measured tolerances with what the user allows on top."""
-    widened = tuple(
-        tuple(Tolerance(own.absolute + tolerance.absolute, own.relative + tolerance.relative) for own in batch)
-        for batch in noise.tolerances
-    )
+    widened = tuple(tuple(own.plus(tolerance) for own in batch) for batch in noise.tolerances)
     return Noise(noise.method, widened, noise.stable)
 
 
 def larger(one: Noise, two: Noise) -> Noise:
     """The larger tolerance of two measurements, and stable only where both are."""
     merged = tuple(
-        tuple(
-            Tolerance(max(a.absolute, b.absolute), max(a.relative, b.relative))
-            for a, b in zip_longest(first, second, fillvalue=Tolerance())
-        )
+        tuple(a.or_larger(b) for a, b in zip_longest(first, second, fillvalue=Tolerance()))
         for first, second in zip(one.tolerances, two.tolerances, strict=True)
     )
     return Noise(one.method, merged, tuple(a and b for a, b in zip(one.stable, two.stable, strict=True)))
@@ -156,13 +157,15 @@ def _tolerance(method: Method, leaf: Array, own: Floor | None, samples: Sequence
 
 
 def _typical(outputs: Sequence[Sequence[Any]]) -> list[float]:
-    """The largest size, as a root mean square, that each flattened output has."""
-    found: list[float] = []
+    """The size, as a root mean square, that each flattened output mostly has: the median, so that no huge input decides."""
+    found: list[list[float]] = []
     for answer in outputs:
         for index, (_, leaf) in enumerate(flatten(answer)):
-            size = floor_of(leaf).scale if is_float(leaf.dtype) else 0.0
-            found[index : index + 1] = [max([size, *found[index : index + 1]])]
-    return found
+            if index == len(found):
+                found.append([])
+            if is_float(leaf.dtype) and (size := floor_of(leaf).scale):
+                found[index].append(size)
+    return [float(np.median(sizes)) if sizes else 0.0 for sizes in found]
 
 
 def _at_least(tolerance: Tolerance, leaf: Array, size: float, least: float) -> Tolerance:

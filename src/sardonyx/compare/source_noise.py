@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.agreement import Tolerance, flatten, is_float, sums_to_one
+from sardonyx.agreement import Tolerance, extent, flatten, is_float, sums_to_one
 from sardonyx.compare import noise
 from sardonyx.compare.noise import GROSS, Method, Noise
 from sardonyx.falsify import Answered
@@ -133,7 +133,7 @@ def _jumps(answer: Sequence[Any], moved: Sequence[Any]) -> bool:
             return True
         if is_float(one.dtype):
             finite = np.isfinite(one) & np.isfinite(two)
-            size = float(np.abs(one[finite]).max(initial=0.0))
+            size = extent(one)
             if not np.array_equal(np.isfinite(one), np.isfinite(two)) or float(
                 np.abs(one[finite] - two[finite]).max(initial=0.0)
             ) > JUMP * max(size, 1e-30):

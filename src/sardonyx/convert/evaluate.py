@@ -21,6 +21,7 @@ from sardonyx.convert import repairs
 from sardonyx.convert.candidate import Candidate, fixed_dimensions, prepare
 from sardonyx.convert.contender import Contender
 from sardonyx.convert.counterexample import proof, shrink
+from sardonyx.convert.excuses import is_slight, ties
 from sardonyx.convert.inputs import Inputs
 from sardonyx.convert.spread import DRAWS, draws, spread_fault
 from sardonyx.errors import SardonyxError, SourceFailed
@@ -28,12 +29,13 @@ from sardonyx.falsify import Answered
 from sardonyx.model import Model
 from sardonyx.report import Finding
 from sardonyx.run.session import LEVELS, store_level
-from sardonyx.signature import Array
 from sardonyx.sources import Exported, Failure, Original, Outputs
 
 ON_EDGE = "differs only where an input lies exactly on a threshold, or equally far from two neighbours"
 # A tolerance above this share of an output's own size proves nothing about it.
 VAIN = 0.1
+# An export may answer in float32 where the original answers in float64: then it has the digits of float32.
+IN_SINGLE = Tolerance(relative=16 * 2.0**-24)
 # Findings about soft probes that one export may have.
 SOFT_FINDINGS = 3
 
@@ -124,7 +126,8 @@ class Evaluation:
             if judged.verdict == "mismatch" and (item.probe.on_edge or self._may_tie(item)):
                 contender.candidate = replace(contender.candidate, reason=contender.candidate.reason or ON_EDGE)
             elif judged.verdict == "mismatch" and item.probe.soft:
-                self._remark(contender, item, _difference(judged))
+                if not is_slight(judged, item):
+                    self._remark(contender, item, _difference(judged))
             else:
                 self._describe(contender, item, answer, judged, allowed)
             if not contender.racing:
@@ -228,6 +231,11 @@ class Evaluation:
         return noise.added(self._noise.of(items, used), self._allowed)
 
     def _judged(self, item: Answered, answer: Outputs, allowed: Sequence[Tolerance]) -> Judgement:
+        fitting = [
+            one.plus(IN_SINGLE) if _is_single(mine) and not _is_single(theirs) else one
+            for one, theirs, mine in zip(allowed, item.outputs.arrays, answer.arrays, strict=False)
+        ]
+        allowed = [*fitting, *allowed[len(fitting) :]]
         found = judge(item.outputs.arrays, answer.arrays, allowed, names=item.outputs.names, same_shape=False)
         kept = [output for output in found.outputs if output.name not in self._ignored]
         return Judgement(tuple(_narrowed(output, item, answer) for output in kept))
@@ -241,7 +249,7 @@ class Evaluation:
                 continue
             at, by = names.index(label), names.index(scores)
             flipped = np.flatnonzero(item.outputs.arrays[at].reshape(-1) != answer.arrays[at].reshape(-1))
-            if verdicts[scores].verdict != "mismatch" and _ties(item.outputs.arrays[by], flipped, allowed[by]):
+            if verdicts[scores].verdict != "mismatch" and ties(item.outputs.arrays[by], flipped, allowed[by]):
                 note = f"{len(flipped)} ties decided otherwise"
                 verdicts[label] = replace(verdicts[label], verdict="rounding", max_abs=0.0, used=0.0, note=note)
         return Judgement(tuple(verdicts.values()))
@@ -284,6 +292,10 @@ class Evaluation:
             contender.candidate = replace(contender.candidate, findings=(*contender.candidate.findings, finding))
 
 
+def _is_single(array: Any) -> bool:
+    return np.asarray(array).dtype == np.float32
+
+
 def _at_level(level: str) -> Finding:
     name = LEVELS[level].name
     return Finding(
@@ -303,15 +315,6 @@ def _narrowed(found: OutputVerdict, item: Answered, answer: Outputs) -> OutputVe
         note = f"type {mine} where the original has {theirs}, so that large numbers overflow"
         return replace(found, verdict="mismatch", used=math.inf, note=note)
     return found
-
-
-def _ties(scores: Array, rows: Array, allowed: Tolerance) -> bool:
-    """Whether the two best classes of every row are closer than rounding can tell; one column stands for two classes."""
-    table = np.asarray(scores, np.float64).reshape(scores.shape[0], -1)[rows]
-    if table.shape[1] == 1:
-        return bool((np.minimum(np.abs(table), np.abs(table - 0.5)) <= 2 * allowed.at(table)).all())
-    best = np.sort(table, axis=1)[:, -2:]
-    return bool((best[:, 1] - best[:, 0] <= 2 * allowed.at(best[:, 1])).all())
 
 
 def _wrong(candidate: Candidate, item: Answered, answer: Outputs, found: Judgement) -> Candidate:

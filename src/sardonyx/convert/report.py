@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,11 @@ from sardonyx.convert.spent import Spent
 from sardonyx.falsify import Search
 from sardonyx.model import Model
 from sardonyx.report import Finding, Report, Table
-from sardonyx.sources import Branch, Source, Steadiness
+from sardonyx.sources import PROGRAMS, SANDBOX, Branch, Source, Steadiness, is_program
 
 CODES = {
     "unreached": "A branch of the model's own code that depends on the inputs and that no probe took.",
-    "unreached-leaves": "Leaves of the model's trees that no probe reached.",
+    "unreached-leaves": "Leaves of the model's trees for which no row could be made.",
     "edge-values": "The export differs on NaN, infinite, huge or empty inputs, for which the original has no code of its own.",
     "random-original": "The original draws random numbers, so that no export can agree with it.",
     "stateful-original": "The original carries a state from call to call, which an ONNX model does not.",
@@ -28,9 +29,17 @@ CODES = {
     "frozen-path": "The exporter took a decision on values once and for all.",
     "frozen-input": "The exporter took the value of an input as a constant, so that the model no longer has it.",
     "training-parts": "Parts of a PyTorch model that were in training mode, and were converted in evaluation mode.",
+    "size-not-shown": "Nothing in an estimator shows how large some columns are, so that float32 may be too coarse for them.",
+    "sandboxed": "The source is a program, and was opened and run in a sandbox because --trust was not given.",
+    "neighbour-ties": "The model counts neighbours, and of equally far ones each library takes others.",
     "not-tried": "Inputs that were not tried because the original takes long to answer.",
 }
 
+# What PyTorch's recorder and ours say of a value that became a constant, and code that asks for a size.
+VALUE_FROZEN = (
+    r"Converting a tensor to a Python|Converting a tensor to a NumPy|Iterating over a tensor|gives a Python bool"
+)
+NAMES_A_SIZE = r"\.shape\b|\.size\(|\blen\(|\.numel\(|\.dim\("
 # Plugins and forms of sources that decide in a graph of their own, where Python's branches say nothing.
 GRAPHS = ("onnx", "tensorflow", "jax", "torchscript", "program")
 
@@ -61,8 +70,23 @@ class Outcome:
         return [] if goals is None else goals.untaken
 
     @property
+    def frozen(self) -> list[Mapping[str, Any]]:
+        """Values that the winner's exporter took once and for all.
+
+        Inputs that take the other outcome may agree by accident, as where one of equal tokens is dropped.
+        """
+        notes = () if self.winner is None else self.winner.exported.notes.get("frozen") or ()
+        on_values = self.search.lines_on_values()
+        return [one for one in notes if _of_values(one) or (one["file"], one["line"]) in on_values]
+
+    @property
     def leaves_missed(self) -> int:
         return int(self.paths.get("leaves", 0)) - int(self.paths.get("reached", 0))
+
+
+def _of_values(frozen: Mapping[str, Any]) -> bool:
+    """Whether a value was frozen. Sizes are asked around all that the code names, and constants harm nothing."""
+    return re.search(VALUE_FROZEN, frozen["why"]) is not None and re.search(NAMES_A_SIZE, frozen["text"]) is None
 
 
 def report(outcome: Outcome, spent: Spent) -> Report:
@@ -90,7 +114,7 @@ def report(outcome: Outcome, spent: Spent) -> Report:
         "repairs": list(winner.repairs),
     }  # fmt: skip
     findings = tuple(_findings(outcome, unreached))
-    partial = any((unreached, outcome.untaken, outcome.unproven, outcome.leaves_missed))
+    partial = any((unreached, outcome.untaken, outcome.unproven, outcome.leaves_missed, outcome.frozen))
     summary = f"{outcome.output} by {winner.route}, opset {model.opset}; " + _reach(outcome, unreached)
     return Report(
         "convert", "partial" if partial else "agrees", True, fields, findings, (table,), summary=summary,
@@ -136,9 +160,15 @@ def _unsteady_findings(steadiness: Steadiness) -> Iterator[Finding]:
 def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Iterator[Finding]:
     assert outcome.winner is not None, "findings are about what was handed over"
     yield from outcome.winner.candidate.findings
+    if is_program(outcome.source):
+        yield Finding(
+            "info", "sandboxed", str(outcome.source),
+            f"it is {PROGRAMS[outcome.source.form]}, a program, and was run in {SANDBOX}",
+            "pass --trust for a file that you made yourself, to run it as you would",
+        )  # fmt: skip
     yield from reach.findings(outcome.winner.model)
     yield from _unreached_findings(outcome, unreached)
-    yield from _frozen_findings(outcome.winner.exported.notes)
+    yield from _frozen_findings(outcome, outcome.winner.exported.notes)
     if outcome.description.get("training"):
         named = ", ".join(outcome.description["training"][:LISTED])
         yield Finding(
@@ -147,6 +177,17 @@ def _findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Ite
             "call eval() on the whole model if that is meant; pass --training to keep Dropout and BatchNorm trainable",
         )  # fmt: skip
     yield from _restless_findings(outcome.steadiness)
+    if outcome.description.get("ties"):
+        yield Finding(
+            "info", "neighbour-ties", "",
+            "neighbours are counted, and of equally far ones the export may take others than the original does",
+        )  # fmt: skip
+    if outcome.description.get("unsized"):
+        yield Finding(
+            "info", "size-not-shown", ", ".join(outcome.description["unsized"][:LISTED]),
+            "nothing in the estimator shows how large these are, and the export takes them as float32, which has 7 digits",
+            "if they are larger than their spread by far, as dates are, give some with --data, or pass --input NAME=float64[...]",
+        )  # fmt: skip
 
 
 def _unreached_findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> Iterator[Finding]:
@@ -161,7 +202,7 @@ def _unreached_findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool
         why = f": {outcome.paths['blocked']}" if outcome.paths.get("blocked") else ""
         yield Finding(
             "warning", "unreached-leaves", f"{outcome.paths['leaves']} leaves",
-            f"no probe reached {outcome.leaves_missed} of the {outcome.paths['leaves']} leaves of the trees{why}",
+            f"for {outcome.leaves_missed} of the {outcome.paths['leaves']} leaves of the trees no row could be made{why}",
             "give rows that reach more of them with --data",
         )  # fmt: skip
     for name in outcome.unproven:
@@ -177,12 +218,15 @@ def _unreached_findings(outcome: Outcome, unreached: Sequence[tuple[Branch, bool
         )  # fmt: skip
 
 
-def _frozen_findings(notes: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the exporter took once and for all."""
+def _frozen_findings(outcome: Outcome, notes: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the exporter took once and for all: a value, or what depends on sizes alone."""
     for frozen in notes.get("frozen") or ():
+        open_ = frozen in outcome.frozen
         yield Finding(
-            "info", "frozen-path", f"{frozen['file']}:{frozen['line']}",
-            f"the exporter took `{frozen['text']}` once, with the example's values",
+            "warning" if open_ else "info", "frozen-path", f"{frozen['file']}:{frozen['line']}",
+            f"the exporter took `{frozen['text']}` once, with the example's values"
+            + (", and not all of its values can be tried" if open_ else ""),
+            "keep it a tensor (torch.where, indexing, gather), or give inputs of every kind with --data" if open_ else "",
         )  # fmt: skip
     for name, value in (notes.get("constants") or {}).items():
         yield Finding(
@@ -217,6 +261,10 @@ def _reach(outcome: Outcome, unreached: Sequence[tuple[Branch, bool]]) -> str:
         return f"no difference found on {count} inputs, but {len(unreached)} branches of the code were not reached"
     if outcome.untaken:
         return f"no difference found on {count} inputs, but {len(outcome.untaken)} branches of the graph were not taken"
+    if outcome.frozen:
+        return (
+            f"no difference found on {count} inputs, but the exporter took {len(outcome.frozen)} lines of the code once"
+        )
     if outcome.leaves_missed:
         return (
             f"no difference found on {count} inputs, but {outcome.leaves_missed} leaves of the trees were not reached"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from sardonyx.errors import SourceFailed, UsageError
 from sardonyx.falsify import Answered, Budget, Hints, Probe, Search
 from sardonyx.falsify.description import under_names
 from sardonyx.falsify.estimator import estimator_probes
+from sardonyx.files import temporary_folder
 from sardonyx.report import Report
 from sardonyx.samples import probes_of
 from sardonyx.signature import Signature
@@ -89,7 +89,7 @@ def run_tournament(source: Any, output: Path, settings: Settings) -> Report:
     recognised = recognise(source, weights=settings.weights, python=settings.python, trust=settings.trust)
     routes = _routes(recognised, settings.route)
     with (
-        tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch,
+        temporary_folder() as scratch,
         ExitStack() as stack,
     ):
         original = stack.enter_context(Original(recognised, timeout=settings.timeout))
@@ -106,7 +106,9 @@ def run_tournament(source: Any, output: Path, settings: Settings) -> Report:
         if not settings.allows(steadiness):
             return unsteady_report(recognised, steadiness)
         description = under_names(description, inputs.signature)
-        tournament = _Tournament(original, inputs, description, Path(scratch), settings, steadiness)
+        if settings.inputs or settings.example is not None or settings.data is not None:
+            description = {**description, "unsized": []}  # the user has shown it
+        tournament = _Tournament(original, inputs, description, scratch, settings, steadiness)
         try:
             tournament.compete(routes)
             found = tournament.steadiness_elsewhere()

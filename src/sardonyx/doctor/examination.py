@@ -8,13 +8,14 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sardonyx import __version__, machine, runtime
+from sardonyx import __version__, machine, runtime, sandbox
 from sardonyx.doctor.installation import Loaded, Mismatch, extras, loaded_runtime, mismatches, versions
 from sardonyx.doctor.int8 import meaning
 from sardonyx.errors import UsageError
 from sardonyx.report import Finding, Report, Table, human_bytes
 
 CODES = {
+    "no-sandbox": "The kernel cannot keep a stranger's program from files and the network.",
     "onnxruntime-broken": "The installed onnxruntime cannot be imported.",
     "onnxruntime-mixed": "What loads is another onnxruntime than the one pip knows.",
     "onnxruntime-twice": "Two onnxruntime distributions are installed and overwrite each other's files.",
@@ -69,6 +70,7 @@ def _fields(loaded: Loaded) -> dict[str, Any]:
             "physical": machine.physical_memory(),
             "limit": machine.cgroup_memory(),
         },
+        "sandbox": sandbox.available(),
         "extras": extras(),
     }
 
@@ -84,6 +86,11 @@ def _findings(fields: Mapping[str, Any], loaded: Loaded, wrong: Iterable[Mismatc
     yield from _runtime_findings(fields["onnxruntime"]["distributions"], loaded)
     for mismatch in wrong:
         yield _mismatch(mismatch)
+    if not (fields["sandbox"]["landlock"] and fields["sandbox"]["seccomp"]):
+        yield Finding(
+            "info", "no-sandbox", "kernel", "no Landlock or no seccomp: .pt2, TorchScript and SavedModel need --trust here",
+            "use Linux 5.13 or newer with Landlock, on x86-64 or ARM64",
+        )  # fmt: skip
     if fields["telemetry"] == "on":
         yield Finding(
             "info", "telemetry-on", "ORT_DISABLE_TELEMETRY", "your environment keeps onnxruntime's telemetry on",
@@ -141,6 +148,7 @@ def _tables(fields: Mapping[str, Any]) -> Iterable[Table]:
         ("INT8", fields["cpu"]["int8"]),
         ("threads", _thread_words(fields["threads"])),
         ("memory", _memory_words(fields["memory"])),
+        ("sandbox", _sandbox_words(fields["sandbox"])),
         ("onnxruntime", _runtime_words(fields["onnxruntime"])),
         ("providers", ", ".join(fields["providers"])),
         ("telemetry", fields["telemetry"]),
@@ -162,6 +170,15 @@ def _runtime_words(found: Mapping[str, Any]) -> str:
 def _feature_words(features: Mapping[str, bool]) -> str:
     there, missing = ([name for name, has in features.items() if has is wanted] for wanted in (True, False))
     return "; ".join(filter(None, (", ".join(there), "no " + ", ".join(missing) if missing else "")))
+
+
+def _sandbox_words(found: Mapping[str, Any]) -> str:
+    """What keeps a stranger's model in: limits, Landlock for files, seccomp for the network and processes."""
+    there = ["limits of time and memory"] if found["limits"] else []
+    there += [f"Landlock {found['landlock_version']}"] if found["landlock"] else []
+    there += ["seccomp"] if found["seccomp"] else []
+    missing = [name for key, name in (("landlock", "Landlock"), ("seccomp", "seccomp")) if not found[key]]
+    return "; ".join(filter(None, (", ".join(there), "no " + ", no ".join(missing) if missing else "")))
 
 
 def _thread_words(found: Mapping[str, Any]) -> str:

@@ -7,11 +7,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from importlib import metadata
 
-from sardonyx import registry, runtime
+from sardonyx import child, registry, runtime
 from sardonyx.history import installed_version
 
 CORE = ("sardonyx", "onnx", "onnxruntime", "onnx-ir", "onnxscript", "numpy", "protobuf", "safetensors")
@@ -58,20 +57,24 @@ def extras() -> list[dict[str, object]]:
 
 def loaded_runtime() -> Loaded:
     """onnxruntime as it really loads, tried in a child process."""
-    command = [sys.executable, "-W", "ignore", "-m", "sardonyx.doctor._probe"]
     environment = {**os.environ, "ORT_DISABLE_TELEMETRY": "1"}
     try:
-        child = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LOAD_SECONDS, env=environment, check=False
+        ended = subprocess.run(
+            child.module("sardonyx.doctor._probe"),
+            capture_output=True,
+            text=True,
+            timeout=_LOAD_SECONDS,
+            env=environment,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return Loaded(trouble=f"importing it took more than {_LOAD_SECONDS} s")
-    if child.returncode < 0:
-        return Loaded(trouble=f"importing it ended in {signal.Signals(-child.returncode).name}")
-    if child.returncode:
-        last = child.stderr.strip().splitlines()[-1:] or [f"importing it ended with code {child.returncode}"]
+    if ended.returncode < 0:
+        return Loaded(trouble=f"importing it ended in {signal.Signals(-ended.returncode).name}")
+    if ended.returncode:
+        last = ended.stderr.strip().splitlines()[-1:] or [f"importing it ended with code {ended.returncode}"]
         return Loaded(trouble=last[0])
-    answer = json.loads(child.stdout.strip().splitlines()[-1])
+    answer = json.loads(ended.stdout.strip().splitlines()[-1])
     if answer["providers"] is None:
         return Loaded(answer["version"], trouble="the package is there, but its library is not")
     return Loaded(answer["version"], tuple(answer["providers"]))

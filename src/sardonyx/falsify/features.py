@@ -133,6 +133,7 @@ def _paths(signature: Signature, example: Arrays, description: Mapping[str, Any]
     return {name: arrays for name, arrays in found.items() if not _same(arrays, found.get(EDGES)) or name == EDGES}
 
 
+LARGEST = 1e20  # a billion times as much is still a float32
 EDGES = "at the threshold of every split"
 STEPS = (
     ("one float64 below", -np.inf, np.float64),
@@ -157,6 +158,10 @@ def _tables(signature: Signature, example: Arrays, rows: Mapping[str, Any]) -> A
         held = example[spec.name]
         if spec.name in rows:
             table = np.array(rows[spec.name], dtype=object if spec.dtype == "string" else np.float64)
+            if (
+                table.dtype != object
+            ):  # LightGBM writes "is missing" as a threshold of 1e300, which no real value passes
+                table = np.clip(table, -LARGEST, LARGEST)
             found[spec.name] = _cast(table.reshape(count, *held.shape[1:]), spec.numpy_dtype)
         elif is_table(spec, batch_of(signature)) and len(held):
             found[spec.name] = np.repeat(held[:1], count, axis=0)
@@ -173,7 +178,7 @@ def _stepped(at: Arrays, cells: Sequence[tuple[str, int]], towards: float, dtype
         if flat.dtype.kind != "f":
             continue
         value = flat[row, place]
-        if np.dtype(dtype).itemsize > flat.dtype.itemsize:
+        if np.dtype(dtype).itemsize > flat.dtype.itemsize or abs(value) >= LARGEST:
             continue
         step = np.nextafter(dtype(value), dtype(towards))
         # A float64 that lies between two float32 already has one of them as its neighbour.

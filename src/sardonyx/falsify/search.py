@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from sardonyx.agreement import Tolerance, judge
+from sardonyx.falsify.cost import Cost
 from sardonyx.falsify.graph_goals import GraphGoals
 from sardonyx.falsify.hints import Hints
 from sardonyx.falsify.integers import explore_integers, integer_probes
@@ -45,27 +46,6 @@ class Budget:
     code_turns: int = 12
     graph_turns: int = 4
     mutants: int = 48
-
-
-class Cost:
-    """What an answer is expected to cost, from the sizes asked so far."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, float] = {}
-
-    def note(self, size: int, seconds: float) -> None:
-        self._known[size] = min(seconds, self._known.get(size, seconds))
-
-    def of(self, size: int) -> float:
-        """The seconds of the next larger size that was asked; beyond the largest, in proportion to the square root.
-
-        Most of a short answer is not in proportion to its size, and what it really took is known afterwards.
-        """
-        larger = [known for known in self._known if known >= size]
-        if larger:
-            return self._known[min(larger)]
-        largest = max(self._known, default=1)
-        return self._known.get(largest, 0.0) * (size / max(1, largest)) ** 0.5
 
 
 class Export(Protocol):
@@ -102,6 +82,7 @@ class Search:
         self._budget = budget or Budget()
         self._asked: dict[bytes, Answered | None] = {}
         self._reached: set[tuple[str, bool]] = set()
+        self._by_nothing: set[tuple[str, bool]] = set()  # reached by answers without an element, which show no value
         self._known: dict[str, Branch] = {}
         self._gaps: dict[tuple[str, bool], tuple[float, Gap, Arrays]] = {}
         self._corpus: list[Arrays] = [example]
@@ -177,9 +158,17 @@ class Search:
         return [
             (branch, outcome)
             for branch in self._known.values()
-            for outcome in branch.missing
-            if (branch.id, outcome) not in self._reached
+            for outcome in (False, True)
+            if (branch.id, outcome) not in self._reached and self._is_missing(branch, outcome)
         ]
+
+    def lines_on_values(self) -> set[tuple[str, int]]:
+        """The lines, by file and number, of conditions that depend on values of the inputs."""
+        return {(branch.file, branch.line) for branch in self._known.values() if branch.depends == "value"}
+
+    def _is_missing(self, branch: Branch, outcome: bool) -> bool:
+        """Whether no answer shows an outcome. `all` of nothing is true: an empty answer counts for conditions on sizes alone."""
+        return outcome in branch.missing or (branch.depends == "value" and (branch.id, outcome) in self._by_nothing)
 
     def _told(self) -> tuple[list[Branch], list[object]]:
         """The conditions of the code, also those of a process that has ended since."""
@@ -237,7 +226,10 @@ class Search:
         novel = item.trial.reached - self._reached
         meant = item.probe.soft and not item.compares_nan and (novel or (item.handled and self._hints.treats_nan))
         item = replace(item, probe=replace(item.probe, soft=(item.probe.soft and not meant) or item.overflows))
-        self._reached |= item.trial.reached
+        if any(array.size for array in item.outputs.arrays):
+            self._reached |= item.trial.reached
+        else:
+            self._by_nothing |= item.trial.reached
         self.first_on += [item] if novel else []
         if novel and len(self._corpus) < CORPUS:
             self._corpus.append(item.probe.arrays)

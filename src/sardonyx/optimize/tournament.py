@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from sardonyx import files, history, progress
 from sardonyx.bench.ratio import Ratio
 from sardonyx.deadline import OUT_OF_TIME, Deadline, OutOfTime
 from sardonyx.errors import SardonyxError, UsageError
+from sardonyx.files import temporary_folder
 from sardonyx.measuring import Watch
 from sardonyx.model import Model
 from sardonyx.optimize import shapes as sizes
@@ -52,14 +52,14 @@ def hold(
     """
     _check(level, limit.seconds)
     files.must_be_writable(output)
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-        source = _on_disk(model, Path(scratch))
-        base = _specialised(source, shapes, Path(scratch))
+    with temporary_folder() as scratch:
+        source = _on_disk(model, scratch)
+        base = _specialised(source, shapes, scratch)
         gate = _gate(source, Model.load(base).signature, data, seed, limit)
         # Without an answer in time, the level that the model came with is all that is known.
         safe = stored_level(Model.load(model)) if gate is None else gate.level
-        original = Entry(INPUT, path=_safe(base, safe, Path(scratch)), level=safe).measured_file()
-        entries = [original, *_candidates(base, Path(scratch), level, gate, limit)]
+        original = Entry(INPUT, path=_safe(base, safe, scratch), level=safe).measured_file()
+        entries = [original, *_candidates(base, scratch, level, gate, limit)]
         with Watch() as watch:
             winner, gain = _race(entries, gate, measuring, limit, seed)
         assert winner.path is not None, "a winner has a file"

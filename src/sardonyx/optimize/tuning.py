@@ -6,7 +6,6 @@ Every setting is tried in a process of its own: onnxruntime lets the first sessi
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -82,11 +81,10 @@ class Tried(Process):
 
     def answers(self, cases: Sequence[Case]) -> list[Outputs | Failure]:
         """What it answers to the cases."""
-        with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-            paths = [Path(scratch) / f"{index}.npz" for index, _ in enumerate(cases)]
-            for path, case in zip(paths, cases, strict=True):
-                np.savez(path, **case.inputs)  # type: ignore[arg-type]
-            return [_read(item) for item in self._ask("predict", inputs=list(map(str, paths)))["outputs"]]
+        paths = [self.folder / f"{index}.npz" for index, _ in enumerate(cases)]
+        for path, case in zip(paths, cases, strict=True):
+            np.savez(path, **case.inputs)  # type: ignore[arg-type]
+        return [_read(item) for item in self._ask("predict", inputs=list(map(str, paths)))["outputs"]]
 
 
 def tune(model: Path, gate: Gate, *, seconds: float, limit: Deadline, seed: int) -> Tuned:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from sardonyx import external
-from sardonyx.bundle_model import RECORD
-from sardonyx.errors import RuntimeRefused, UsageError
+from sardonyx.below import Folder
+from sardonyx.bundle_model import RECORD, hashes_in, model_in
+from sardonyx.errors import BrokenModel, RuntimeRefused, UsageError
+from sardonyx.files import copy
 from sardonyx.golden import GOLDEN
 from sardonyx.model import Model
 from sardonyx.proto import read_proto
-from sardonyx.serve import repository
 from sardonyx.serve.tensors import DATATYPES
 from sardonyx.signature import Signature
 
@@ -56,9 +56,11 @@ class Subject:
 
     def __init__(self, source: str | Path | Model, name: str | None = None) -> None:
         path = None if isinstance(source, Model) else Path(source)
+        # Nothing is taken out of a bundle but what its record names with these bytes.
+        self._hashes: dict[str, str] | None = None
         if path is not None and (path / RECORD).is_file():
-            entry = repository.find(path)[0]  # which compares the bundle's hash
-            path, called = entry.path, entry.name
+            self._hashes = hashes_in(path)
+            path, called = model_in(path), path.resolve().name
         else:
             called = "model" if path is None else path.stem
         self._path = path
@@ -89,14 +91,26 @@ class Subject:
         target = folder / MODEL
         if self._path is None:
             return self.model.save(target)
-        shutil.copyfile(self._path, target)
-        for location in sorted({entry.location for entry in external.entries(read_proto(self._path))}):
-            (folder / location).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self._path.parent / location, folder / location)
-        golden = self._path.parent / GOLDEN
-        if (self._path.parent / RECORD).is_file() and golden.is_file():
-            shutil.copyfile(golden, folder / GOLDEN)
+        if self._hashes is None:
+            copy(self._path, target)
+        names = {entry.location for entry in external.entries(read_proto(self._path))}
+        with Folder(self._path.parent) as source, Folder(folder) as made:
+            for name in sorted(names | self._of_bundle(source)):
+                source.copy(name, made, name, expected=self._expected(source, name))
         return target
+
+    def _of_bundle(self, source: Folder) -> set[str]:
+        """The model, and the golden cases where there are any."""
+        if self._hashes is None:
+            return set()
+        return {MODEL, GOLDEN} if GOLDEN in self._hashes or GOLDEN in source.names() else {MODEL}
+
+    def _expected(self, source: Folder, name: str) -> str | None:
+        if self._hashes is None:
+            return None
+        if name not in self._hashes:
+            raise BrokenModel(f"{source.path / name} is no file of the bundle", hint="ship the model again")
+        return self._hashes[name]
 
 
 def _named_after(stem: str) -> str:

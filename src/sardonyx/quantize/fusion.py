@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Container
-from pathlib import Path
 
 import onnx
 
+from sardonyx.files import temporary_folder
 from sardonyx.model import Model
 from sardonyx.quantize.qdq import after_clamp
 from sardonyx.run.bounded import load
@@ -20,8 +19,8 @@ _FLOAT_PRODUCTS = ("Conv", "FusedConv", "MatMul", "FusedMatMul", "Gemm", "FusedG
 
 def optimized(model: Model, settings: Settings | None = None) -> onnx.ModelProto:
     """The graph that onnxruntime runs in the end."""
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-        path = Path(scratch) / "optimized.onnx"
+    with temporary_folder() as scratch:
+        path = scratch / "optimized.onnx"
         chosen = options(settings or Settings())
         chosen.optimized_model_filepath = str(path)
         load(model.to_proto().SerializeToString(), chosen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import onnxruntime as ort
 
 from sardonyx.deadline import Deadline
+from sardonyx.files import temporary_folder
 from sardonyx.model import Model
 from sardonyx.quantize.fusion import owners
 from sardonyx.quantize.subject import Variant
@@ -38,8 +38,8 @@ def node_times(
 ) -> list[dict[str, float]]:
     """Seconds of each node by its name, for each model, the fastest of a few runs. They run in turn: a machine that is slow
     for a second must not be slow for one of them."""
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-        sessions = [_profiled(model, Path(scratch) / str(index), settings) for index, model in enumerate(models)]
+    with temporary_folder() as scratch:
+        sessions = [_profiled(model, scratch / str(index), settings) for index, model in enumerate(models)]
         for index in range(RUNS):
             if index >= RUNS_AT_LEAST and limit is not None and limit.passed:
                 break

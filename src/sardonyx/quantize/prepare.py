@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import onnx
 import onnx_ir as ir
@@ -14,6 +12,7 @@ import onnxruntime as ort
 from onnx_ir.passes import common as passes
 
 from sardonyx.errors import InputError
+from sardonyx.files import temporary_folder
 from sardonyx.model import Model
 from sardonyx.run.bounded import load
 from sardonyx.run.session import BYTES_AT_MOST, Settings, options
@@ -123,8 +122,8 @@ def _upgraded(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _folded(proto: onnx.ModelProto) -> onnx.ModelProto:
     """What onnxruntime makes of the model with its portable rewrites: constants and batch norms folded."""
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-        path = Path(scratch) / "folded.onnx"
+    with temporary_folder() as scratch:
+        path = scratch / "folded.onnx"
         chosen = options(Settings())
         chosen.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
         chosen.optimized_model_filepath = str(path)

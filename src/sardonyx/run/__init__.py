@@ -35,6 +35,7 @@ def run(
     overlap: float = 0.45,
     embed_preprocessing: str | Path | None = None,
     engine: str = "local",
+    timeout: float | None = 600,
 ) -> Report:
     """The outputs of the model, as arrays in `report.artifacts["outputs"]` and in the file `output` if one is named.
 
@@ -48,8 +49,29 @@ def run(
     "mean,std"; `resize` is stretch, fit (a margin) or crop. `embed_preprocessing` is a path for the model with all of this
     inside its graph.
 
+    A file is loaded and run in a process of its own, which is ended after `timeout` seconds.
+
     The `engine` "ray" scores `data`, a file or a folder of files of any length, on a Ray cluster, and writes to `output`.
     """
+    from sardonyx import warm
+
+    given = {
+        "model": model, "inputs": dict(inputs or {}), "data": data, "label": label, "output": output, "provider": provider,
+        "threads": threads, "sizes": dict(sizes or {}), "seed": seed, "task": task, "labels": labels, "top": top,
+        "normalize": normalize, "resize": resize, "channel_order": channel_order, "head": head, "score": score,
+        "overlap": overlap, "embed_preprocessing": embed_preprocessing, "timeout": timeout,
+    }  # fmt: skip
+    if warm.wanted(model) and engine == "local" and provider == "cpu" and warm.packable(given):
+        writes = (output, embed_preprocessing)
+        return warm.call("run", given, about=cast("str | Path", model), writes=writes, seconds=timeout)
+    return _run(engine, **given)
+
+
+def _run(
+    engine: str, *, model: Any, inputs: Any, data: Any, label: str | None, output: Any, provider: str, threads: int | None,
+    sizes: Any, seed: int, task: str | None, embed_preprocessing: Any, timeout: float | None, **words: Any,  # noqa: ARG001  the time is kept outside
+) -> Report:  # fmt: skip
+    """The report of `run`, made in this process."""
     from sardonyx.bundle_model import is_bundle, model_in
     from sardonyx.dataset import Dataset
 
@@ -63,10 +85,7 @@ def run(
         return score_only(engine, model, data, output, label=label, provider=provider, threads=threads, unfit=given)
     from sardonyx.run.once import run_once
 
-    asked = _asked(
-        task, embed_preprocessing, labels=labels, top=top, normalize=normalize, resize=resize,
-        channel_order=channel_order, head=head, score=score, overlap=overlap,
-    )  # fmt: skip
+    asked = _asked(task, embed_preprocessing, **words)
     return run_once(
         model, inputs or {}, data=data, label=label, output=output, provider=provider, threads=threads, sizes=dict(sizes or {}),
         seed=seed, asked=asked, embed=embed_preprocessing,

@@ -35,36 +35,39 @@ def serve(
     shared_memory: str | None = None,
     access_log: bool = False,
     traces: bool = False,
+    allow_hosts: tuple[str, ...] = (),
+    isolate: bool = False,
     engine: str = "local",
     check: bool = False,
 ) -> Report:
     """Serves a model, a bundle or a repository of NAME/VERSION/model.onnx until SIGTERM or Ctrl-C, and says what was done.
 
     Speaks the Open Inference Protocol over HTTP and gRPC; a `grpc_port` of None leaves gRPC out. With `check`, the models are
-    loaded and measured, and nothing is served. The `engine` "ray" serves over HTTP on Ray Serve, with `workers` replicas.
+    loaded and measured, and nothing is served. A server on a loopback address answers under its names and `allow_hosts`
+    alone. With `isolate`, each model runs in a process of its own, which is started again when it dies.
+    The `engine` "ray" serves over HTTP on Ray Serve, with `workers` replicas.
     """
     from sardonyx import registry
-    from sardonyx.errors import UsageError
 
-    if not 0 < max_body_mb < 1 << 20:
-        raise UsageError(f"a body cannot have {max_body_mb:g} MB", hint="give a number above 0")
     registry.need("serve", for_what="serve")
     if traces:
         registry.need("traces", for_what="serve --traces")
     from sardonyx.serve.options import Batching, Limits, Options
     from sardonyx.serve.service import check_only, serve_all
 
-    def path(word: str | Path | None) -> Path | None:
-        return None if word is None else Path(word)
-
     options = Options(
         source=Path(source), host=host, port=port, grpc_port=grpc_port, workers=workers, instances=instances,
         threads=threads, provider=provider,
         batching=Batching(most=max_batch, delay_seconds=max_delay_ms / 1e3, queue=queue,
                           timeout_seconds=timeout_ms / 1e3, pad=pad),
-        limits=Limits(body_bytes=int(max_body_mb * (1 << 20))),
-        tokens=tokens, token_file=path(token_file), tls_cert=path(tls_cert), tls_key=path(tls_key),
+        limits=Limits.of(max_body_mb),
+        tokens=tokens, token_file=_path(token_file), tls_cert=_path(tls_cert), tls_key=_path(tls_key),
         control_port=control_port, control_token=control_token, promote_tolerance=promote_tolerance,
         shared_memory=shared_memory, access_log=access_log, traces=traces, engine=engine,
+        allow_hosts=allow_hosts, isolate=isolate,
     )  # fmt: skip
     return check_only(options) if check else serve_all(options)
+
+
+def _path(word: str | Path | None) -> Path | None:
+    return None if word is None else Path(word)

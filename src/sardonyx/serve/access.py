@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sardonyx.errors import NotFound, UsageError
-from sardonyx.serve.refusal import FORBIDDEN, UNKNOWN_CALLER, Refusal
+from sardonyx.serve.refusal import FORBIDDEN, UNKNOWN_CALLER, Refusal, plain
 
 _log = logging.getLogger(__name__)
 
@@ -27,10 +27,10 @@ class Access:
     def open(self) -> bool:
         return not self._tokens
 
-    def check(self, token: bytes | None, model: str | None = None) -> None:
-        """Raises a refusal unless the token is known and, where a model is named, is good for it."""
+    def check(self, token: bytes | None, model: str | None = None) -> frozenset[str] | None:
+        """The models that the token is for, None for all, or a refusal where it is unknown or not for this model."""
         if not self._tokens:
-            return
+            return None
         found = None
         # Every token is compared, in a time that does not tell how much of it was right.
         for known in self._tokens:
@@ -41,8 +41,14 @@ class Access:
             raise Refusal(UNKNOWN_CALLER, "the token is missing or wrong; send Authorization: Bearer TOKEN")
         models = self._tokens[found]
         if model is not None and models is not None and model not in models:
-            _log.warning("refused a request for model %s: its token is for others", model)
+            _log.warning("refused a request for model %s: its token is for others", plain(model))
             raise Refusal(FORBIDDEN, f"the token is not for model {model}")
+        return models
+
+    def check_all(self, token: bytes | None) -> None:
+        """Raises a refusal unless the token is for every model."""
+        if self.check(token) is not None:
+            raise Refusal(FORBIDDEN, "the token is for some models, and this needs one that is for all")
 
 
 def bearer(value: bytes) -> bytes:

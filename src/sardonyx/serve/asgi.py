@@ -10,6 +10,7 @@ from typing import Any
 from sardonyx.serve.access import Access
 from sardonyx.serve.engine import Models
 from sardonyx.serve.exchange import HEADERS, Exchange, Part
+from sardonyx.serve.meter import Meter
 from sardonyx.serve.options import Options
 from sardonyx.serve.refusal import TOO_LARGE, Refusal
 from sardonyx.serve.routes import Routes
@@ -25,6 +26,7 @@ class Application:
     def __init__(self, source: str | Path, **options: Any) -> None:
         self._options = Options(Path(source), **options)
         self._routes: Routes | None = None
+        self._meter: Meter | None = None
         self._starting: asyncio.Lock | None = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -46,6 +48,7 @@ class Application:
                 await models.load_all()
                 access = Access(self._options.tokens, self._options.token_file)
                 self._routes = Routes(models, access, self._options.limits)
+                self._meter = Meter(self._options.limits)
             return self._routes
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -66,15 +69,19 @@ class Application:
             if not done.done():
                 done.set_result((status, kind, parts, extra))
 
-        exchange = Exchange(answer)
+        assert self._meter is not None, "started"
+        exchange = Exchange(answer, self._meter, str((scope.get("client") or ("",))[0]))
         try:
-            await self._read(exchange, scope, receive)
+            self._read_head(exchange, scope)
+            routes.admit(exchange)
+            await self._read_body(exchange, receive)
             routes.handle(exchange)
         except Refusal as refusal:
             exchange.refuse(refusal)
         try:
             status, kind, parts, extra = await done
         finally:
+            exchange.let_go()
             if exchange.work is not None:
                 exchange.work.gone = True
         headers = [(b"content-type", kind), (b"content-length", b"%d" % sum(map(len, parts)))]
@@ -83,8 +90,8 @@ class Application:
         body = b"" if exchange.method == b"HEAD" else b"".join(parts)
         await send({"type": "http.response.body", "body": body})
 
-    async def _read(self, exchange: Exchange, scope: Message, receive: Receive) -> None:
-        """Fills the exchange. Where the application is mounted, the path is without the mount's part."""
+    def _read_head(self, exchange: Exchange, scope: Message) -> None:
+        """Fills the exchange but for its body. Where the application is mounted, the path is without the mount's part."""
         path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
         exchange.method, exchange.target = scope["method"].encode(), path.encode()
         for name, value in scope["headers"]:
@@ -96,12 +103,15 @@ class Application:
                 HEADERS[name](exchange, value)
         if exchange.refusal is not None:
             raise exchange.refusal
+
+    async def _read_body(self, exchange: Exchange, receive: Receive) -> None:
         parts, size, more = [], 0, True
         while more:
             message = await receive()
             more = message.get("more_body", False)
             parts.append(message.get("body", b""))
             size += len(parts[-1])
+            exchange.hold(len(parts[-1]))
             if size > self._options.limits.body_bytes:
                 raise Refusal(TOO_LARGE, f"the body is above the limit of {self._options.limits.body_bytes} bytes")
         exchange.body = b"".join(parts)

@@ -13,61 +13,62 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import islice
 
-from sardonyx.errors import SardonyxError
 from sardonyx.serve.join import Join
 from sardonyx.serve.options import Batching
 from sardonyx.serve.policy import Policy
-from sardonyx.serve.refusal import BAD, LATE, TOO_MANY, UNAVAILABLE, Refusal
+from sardonyx.serve.refusal import LATE, TOO_MANY, UNAVAILABLE, Refusal
+from sardonyx.serve.runs import Run
 from sardonyx.serve.statistics import Statistics
+from sardonyx.serve.work import DEFAULT_PRIORITY, Done, Runner, Work, execute
 from sardonyx.signature import Array
-
-Answer = list[Array] | Exception
-Runner = Callable[[tuple[str, ...], Sequence[Array]], list[Array]]
-Moments = tuple[int, int, int, int]
 
 _log = logging.getLogger(__name__)
 # How far a batch looks past requests of another shape. Those keep their place.
 _LOOKS_AHEAD = 64
 _SWEEP_SECONDS = 0.05
+# A run that was stopped and goes on for so long is inside one operator, which does not look up. Its thread is given up, and
+# another takes its place, but only so many times: each keeps a CPU busy.
+_GRACE_SECONDS = 5.0
+_MOST_LOST = 2
 # A model that was measured as quick and is not, on real requests, moves to a thread of its own.
 # One slow run may be the system's doing: it takes many, and quick ones in between count against them.
 _INLINE_NS_AT_MOST = 2_000_000
+_INLINE_ROWS = 64
 _SLOW_WEIGHT, _SLOW_LIMIT = 8, 64
 # A batch waits on while others keep coming, but no longer than so many times the moment that it waits for the next.
 _MOMENTS = 4
-DEFAULT_PRIORITY = 1 << 20
 
 
-@dataclass(slots=True, eq=False)
-class Work:
-    """One request on its way. Only works with an equal `key` share a run; one of None runs alone."""
+class Lane:
+    """A thread that runs the model, and what it runs now: since when, how to stop it, and for whom."""
 
-    inputs: list[Array]
-    outputs: tuple[str, ...]
-    rows: int
-    key: Hashable
-    answer: Callable[[Answer], None]
-    timeout: float = 0.0
-    priority: int = DEFAULT_PRIORITY
-    gone: bool = False
-    trace: bytes | None = None
-    moments: Moments | None = None
-    arrived: int = 0
-    deadline: int = 0
+    def __init__(self) -> None:
+        self.current: tuple[int, Run, list[Work]] | None = None
+        self.told: tuple[Run, int] | None = None  # which run was stopped, and when
+        self.given_up: list[Work] | None = None
 
 
-@dataclass(slots=True)
-class _Done:
-    answers: list[Answer]
-    moments: Moments | None
+class Plain:
+    """A run of a function, which cannot be stopped."""
+
+    def __init__(self, run: Runner) -> None:
+        self._run = run
+
+    def __call__(self, outputs: tuple[str, ...], inputs: Sequence[Array]) -> list[Array]:
+        return self._run(outputs, inputs)
+
+    def stop(self) -> None:
+        """It ends by itself, or not at all."""
 
 
 class Batcher:
-    """The queue of one model, and the threads that run it."""
+    """The queue of one model, and the threads that run it.
+
+    A run that takes longer than a request may wait is stopped. `runs` gives each run, where that can be done.
+    """
 
     def __init__(
         self,
@@ -78,8 +79,13 @@ class Batcher:
         *,
         join: Join,
         instances: int = 1,
+        runs: Callable[[], Run] | None = None,
     ) -> None:
         self._join = join
+        self._runs = runs or (lambda: Plain(run))
+        self._run_ns = int(1e9 * batching.timeout_seconds)
+        self._lanes: list[Lane] = []
+        self._lost = 0
         self._run, self.policy, self._batching, self._statistics = run, policy, batching, statistics
         self._loop = asyncio.get_running_loop()
         self._levels: dict[int, deque[Work]] = {DEFAULT_PRIORITY: deque()}
@@ -94,9 +100,8 @@ class Batcher:
         self._delay: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
-        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(instances)]
-        for thread in self._threads:
-            thread.start()
+        for _ in range(instances):
+            self._add_lane()
 
     @property
     def waiting(self) -> int:
@@ -106,6 +111,8 @@ class Batcher:
         """Queues the work; `work.answer` is called with its outputs, or with what went wrong."""
         if self._closed:
             raise Refusal(UNAVAILABLE, "the model is being unloaded", retry_after=1)
+        if not self._lanes:
+            raise Refusal(UNAVAILABLE, "runs of this model do not end; load it again")
         if self._waiting >= self._batching.queue:
             self._statistics.refused += 1
             raise Refusal(TOO_MANY, f"{self._waiting} requests are waiting for this model", retry_after=1)
@@ -119,16 +126,30 @@ class Batcher:
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
-    async def close(self) -> None:
-        """Answers what is queued, takes nothing new, and ends the threads."""
+    def _sweep_soon(self) -> None:
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _add_lane(self) -> None:
+        self._lanes.append(lane := Lane())
+        threading.Thread(target=self._serve, args=(lane,), daemon=True).start()
+
+    async def close(self, *, at_once: bool = False) -> None:
+        """Answers what is queued, takes nothing new, and ends the threads. `at_once` also stops what is under way."""
         self._closed = True
-        while self._waiting or self._free < self._slots:
+        if at_once:
+            for level in self._levels.values():
+                while level:
+                    self._drop(level.popleft())
+            self._stop_runs(time.perf_counter_ns() + self._run_ns)
+        while (self._waiting or self._free < self._slots) and self._lanes:
             self._idle.clear()
+            self._sweep_soon()
             await self._idle.wait()
         for handle in (self._sweeper, self._delay):
             if handle is not None:
                 handle.cancel()
-        for _ in self._threads:
+        for _ in self._lanes:
             self._jobs.put(None)
 
     def _level(self, priority: int) -> deque[Work]:
@@ -146,7 +167,8 @@ class Batcher:
                 continue
             self._free -= 1
             self._rows_under_way = sum(work.rows for work in works)
-            if self._inline:
+            # What was measured as quick is so for as many rows as were measured.
+            if self._inline and self._rows_under_way <= _INLINE_ROWS and not (works[0].rows == 0 and _large(works[0])):
                 done = execute(self._run, works, self._join)
                 self._free += 1
                 self._answer(works, done)
@@ -223,7 +245,7 @@ class Batcher:
             work.answer(Refusal(LATE, "the request waited longer than its timeout", retry_after=1))
 
     def _sweep(self) -> None:
-        """Answers the late ones even while the model is busy."""
+        """Answers the late ones even while the model is busy, and stops runs that take too long."""
         self._sweeper = None
         now = time.perf_counter_ns()
         for level in self._levels.values():
@@ -231,35 +253,71 @@ class Batcher:
             for work in late:
                 level.remove(work)
                 self._drop(work)
-        if self._waiting:
+        self._stop_runs(now)
+        if self._waiting or self._free < self._slots:
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-        elif self._free == self._slots:
+        else:
             self._idle.set()
 
-    def _serve(self) -> None:
-        """A thread: runs what it is given, until it is given None."""
-        while (works := self._jobs.get()) is not None:
-            done = execute(self._run, works, self._join)
+    def _stop_runs(self, now: int) -> None:
+        for lane in list(self._lanes):
+            current, told = lane.current, lane.told
+            if current is None or (now - current[0] < self._run_ns and told is None):
+                continue
+            if told is None or told[0] is not current[1]:
+                lane.told = current[1], time.perf_counter_ns()
+                current[1].stop()
+            elif now - told[1] > int(1e9 * _GRACE_SECONDS):
+                self._lose(lane, current[2])
+
+    def _lose(self, lane: Lane, works: list[Work]) -> None:
+        """Goes on without a thread that does not come back."""
+        _log.error("a run of a model does not end and cannot be stopped")
+        lane.given_up = works
+        self._lanes.remove(lane)
+        self._lost += 1
+        if self._lost <= _MOST_LOST:
+            self._add_lane()
+        late = Refusal(LATE, "the request computed longer than its timeout")
+        self._end(works, Done([late] * len(works), None))
+        if not self._lanes:
+            for level in self._levels.values():
+                while level:
+                    self._drop(level.popleft())
+            self._idle.set()
+
+    def _serve(self, lane: Lane) -> None:
+        """A thread: runs what it is given, until it is given None or given up."""
+        while lane.given_up is None and (works := self._jobs.get()) is not None:
+            run = self._runs()
+            lane.current = time.perf_counter_ns(), run, works
+            done = execute(run, works, self._join)
+            lane.current = None
             try:
-                self._loop.call_soon_threadsafe(self._finish, works, done)
+                self._loop.call_soon_threadsafe(self._finish, lane, works, done)
             except RuntimeError:  # the loop has ended, and with it everyone who waited
                 return
 
-    def _finish(self, works: list[Work], done: _Done) -> None:
+    def _finish(self, lane: Lane, works: list[Work], done: Done) -> None:
+        lane.told = None
+        if works is not lane.given_up:  # else everyone has been answered
+            self._end(works, done)
+
+    def _end(self, works: list[Work], done: Done) -> None:
         self._free += 1
         self._freed = time.perf_counter_ns()
         self._expected = len(works) + self._waiting  # clients that ask again as soon as they are answered
         self._dispatch()  # the model is busy again before the answers are written
         self._answer(works, done)
 
-    def _answer(self, works: list[Work], done: _Done) -> None:
+    def _answer(self, works: list[Work], done: Done) -> None:
         self._count(works, done)
         for work, answer in zip(works, done.answers, strict=True):
             if not work.gone:
                 work.moments = done.moments
                 work.answer(answer)
 
-    def _count(self, works: list[Work], done: _Done) -> None:
+    def _count(self, works: list[Work], done: Done) -> None:
         if done.moments is None:
             now = time.perf_counter_ns()
             for work in works:
@@ -274,35 +332,6 @@ class Batcher:
         self._statistics.ran(requests=len(works), rows=rows, waited=waited, moments=done.moments)
 
 
-def execute(run: Runner, works: list[Work], join: Join) -> _Done:
-    """The answer of each work from one run of all. Where that fails, each runs alone, so that only the culprit is refused."""
-    started = time.perf_counter_ns()
-    try:
-        if len(works) == 1:
-            ready = started
-            outputs = run(works[0].outputs, works[0].inputs)
-            computed = time.perf_counter_ns()
-            return _Done([outputs], (started, ready, computed, computed))
-        requests = [work.inputs for work in works]
-        inputs = join.together(requests)
-        ready = time.perf_counter_ns()
-        outputs = run(works[0].outputs, inputs)
-        computed = time.perf_counter_ns()
-        answers = join.apart(works[0].outputs, outputs, requests)
-        return _Done([*answers], (started, ready, computed, time.perf_counter_ns()))
-    except Exception as error:  # noqa: BLE001  whatever happens, everyone who waits is answered
-        if len(works) > 1:
-            alone = [execute(run, [work], join) for work in works]
-            return _Done([done.answers[0] for done in alone], alone[-1].moments)
-        return _Done([_named(error)], None)
-
-
-def _named(error: Exception) -> Exception:
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, SardonyxError):
-        return Refusal(BAD, error.message)
-    if isinstance(error, MemoryError):
-        return Refusal(UNAVAILABLE, "out of memory", retry_after=1)
-    _log.error("a run failed", exc_info=error)
-    return Refusal(BAD, f"the model failed on this request: {type(error).__name__}")
+def _large(work: Work) -> bool:
+    """Whether a request that cannot share a run has a long first dimension."""
+    return any(array.ndim and len(array) > _INLINE_ROWS for array in work.inputs)

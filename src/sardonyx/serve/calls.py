@@ -6,7 +6,7 @@ once and kept, and so is the message around the answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,15 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from sardonyx.serve.access import Access
-from sardonyx.serve.batch import DEFAULT_PRIORITY
-from sardonyx.serve.engine import Models, Served
+from sardonyx.serve.engine import Models
 from sardonyx.serve.messages import MESSAGES
 from sardonyx.serve.options import Limits
-from sardonyx.serve.refusal import bad
+from sardonyx.serve.refusal import TOO_LARGE, Refusal, bad
+from sardonyx.serve.served import Served
 from sardonyx.serve.shared_memory import Regions, Span, span
-from sardonyx.serve.tensors import NUMPY, count, from_bytes, from_numbers, shaped, to_bytes
+from sardonyx.serve.tensors import NUMPY, cast, count, from_bytes, from_numbers, shaped, to_bytes
 from sardonyx.serve.terms import Given
+from sardonyx.serve.work import DEFAULT_PRIORITY
 from sardonyx.signature import Array
 
 # Where a request that sends values and not raw bytes puts them. FP16 and BF16 have no such place.
@@ -31,6 +32,14 @@ _CONTENTS = {
     "FP32": "fp32_contents", "FP64": "fp64_contents", "BYTES": "bytes_contents",
 }  # fmt: skip
 _KEPT, _KEPT_BYTES = 256, 2048
+# A message that is no larger may hold what it likes: parsed, it takes some fifty times its bytes at most.
+_SMALL_BYTES = 64 << 10
+# The parts of a larger one are counted before it is parsed: each empty tensor takes two bytes in it, and a hundred in memory.
+_MOST_PARTS = 4096
+# Field numbers: the inputs and outputs of a request, and the values of an input, which may be long.
+_TENSORS, _CONTENTS_FIELD = (5, 6), 5
+# Wrong inputs beyond those that the model has are named, up to so many. No model takes more dimensions.
+_SURPLUS, _ID_CHARACTERS = 64, 4096
 # The first bytes of fields that hold bytes: raw_input_contents, raw_output_contents, infer_response.
 _RAW_INPUT, _RAW_OUTPUT, _INFER_RESPONSE = 7 << 3 | 2, b"\x32", b"\x12"
 
@@ -71,11 +80,15 @@ class Calls:
             self._heads.clear()
             self._generation = self._models.generation
         head, raw = cut(data)
+        if len(head) > _SMALL_BYTES:
+            must_be_bounded(head, self._limits.text_bytes)
         call = self._calls.get((head, bool(raw)))
         if call is None:
             call = self._call_of(head, token, has_raw=bool(raw))
         else:
             self._access.check(token, call.served.name)
+        if call.places or any(call.spans):
+            self._access.check_all(token)
         return call, self._inputs(call, raw)
 
     def write(self, call: Call, arrays: Sequence[Array]) -> bytes:
@@ -97,6 +110,7 @@ class Calls:
         self._access.check(token, request.model_name)
         served = self._models.find(request.model_name, request.model_version or None)
         outputs = served.terms.chosen([output.name for output in request.outputs])
+        _must_be_few(request, served)
         given = tuple(Given(tensor.name, tensor.datatype, tuple(tensor.shape)) for tensor in request.inputs)
         rows = served.terms.check(given)
         spans = tuple(span(_params(tensor.parameters), f"input {tensor.name}") for tensor in request.inputs)
@@ -157,7 +171,9 @@ class Calls:
 def cut(data: bytes) -> tuple[bytes, Sequence[bytes | memoryview]]:
     """The bytes of a ModelInferRequest without its raw_input_contents, and those."""
     view, end = memoryview(data), len(data)
-    heads, found, kept, place = [], [], 0, 0
+    heads: list[bytes] = []
+    found: list[memoryview] = []
+    kept = place = fields = 0
     while place < end:
         start, tag = place, data[place]
         if tag >= 0x80 or tag & 7 != 2:
@@ -166,16 +182,55 @@ def cut(data: bytes) -> tuple[bytes, Sequence[bytes | memoryview]]:
         if size < 0 or place + size > end:
             return _cut_by_protobuf(data)
         if tag == _RAW_INPUT:
+            if len(found) == _MOST_PARTS:
+                raise bad(f"the request has more than {_MOST_PARTS} raw contents")
             heads.append(data[kept:start])
             found.append(view[place : place + size])
             kept = place + size
         place += size
+        fields += 1
+        if fields > 2 * _MOST_PARTS:
+            raise bad(f"the request has more than {2 * _MOST_PARTS} parts")
     heads.append(data[kept:])
     return b"".join(heads), found
 
 
+def must_be_bounded(head: bytes, most: int) -> None:
+    """Raises a refusal where a message without its raw tensors is larger, or in more parts, than any request needs."""
+    if len(head) > most:
+        raise Refusal(
+            TOO_LARGE, f"{len(head)} bytes beside raw_input_contents are above the limit of {most}; send tensors there"
+        )
+    parts = 0
+    for number, start, end in _fields(head, 0, len(head)):
+        parts += 1
+        if number not in _TENSORS and end - start > _SMALL_BYTES:
+            raise bad(f"field {number} of the request has {end - start} bytes")
+        for inner, begin, stop in _fields(head, start, end) if number in _TENSORS else ():
+            parts += 1
+            if (inner != _CONTENTS_FIELD or number == _TENSORS[1]) and stop - begin > _SMALL_BYTES:
+                raise bad(f"field {inner} of a tensor has {stop - begin} bytes")
+            if parts > _MOST_PARTS:
+                break
+        if parts > _MOST_PARTS:
+            raise bad(f"the request has more than {_MOST_PARTS} parts")
+
+
+def _fields(data: bytes, place: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The number of each field that begins with its size, and where its bytes begin and end. Others are refused."""
+    while place < end:
+        tag, place = _size(data, place)
+        size, place = _size(data, place) if tag & 7 == 2 else (-1, place)
+        if tag < 0 or size < 0 or place + size > end:
+            raise bad("the bytes are no ModelInferRequest")
+        yield tag >> 3, place, place + size
+        place += size
+
+
 def _cut_by_protobuf(data: bytes) -> tuple[bytes, Sequence[bytes | memoryview]]:
     """The same for bytes that hold something else than the fields of the protocol, all of which begin with their size."""
+    if len(data) > _SMALL_BYTES:
+        raise bad("the bytes are no ModelInferRequest")
     request = parsed(data, "ModelInferRequest")
     found = list(request.raw_input_contents)
     request.ClearField("raw_input_contents")
@@ -240,7 +295,23 @@ def _listed(contents: Any, tensor: Given) -> Array:
     values = getattr(contents, place)
     if tensor.datatype in ("FP32", "FP64", "BOOL"):
         return shaped(np.array(values, NUMPY[tensor.datatype]), tensor.shape, tensor.name)
-    return from_numbers(list(values), tensor.datatype, tensor.shape, tensor.name)
+    if tensor.datatype == "BYTES":
+        if len(values) != count(tensor.shape):  # before each becomes an object
+            raise bad(f"input {tensor.name}: {len(values)} values for the shape {list(tensor.shape)}")
+        return from_numbers(list(values), tensor.datatype, tensor.shape, tensor.name)
+    wide = np.uint64 if tensor.datatype.startswith("U") else np.int64
+    return cast(np.fromiter(values, wide, len(values)), tensor.datatype, tensor.shape, tensor.name)
+
+
+def _must_be_few(request: Any, served: Served) -> None:
+    """Raises a refusal where there are more inputs or dimensions than a model has, or an id is long."""
+    most = len(served.terms.inputs) + _SURPLUS
+    if len(request.inputs) > most:
+        raise bad(f"{len(request.inputs)} inputs; the model takes {served.terms.describe()}")
+    if any(len(tensor.shape) > _SURPLUS for tensor in request.inputs):
+        raise bad(f"more than {_SURPLUS} dimensions are more than any model takes")
+    if len(request.id) > _ID_CHARACTERS:
+        raise bad(f"id has more than {_ID_CHARACTERS} characters")
 
 
 def _urgency(parameters: Any) -> tuple[float, int]:

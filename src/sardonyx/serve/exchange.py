@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import orjson
 
 from sardonyx.serve.access import bearer
-from sardonyx.serve.batch import Work
+from sardonyx.serve.meter import Meter
 from sardonyx.serve.refusal import UNKNOWN_CALLER, Refusal, bad
+from sardonyx.serve.work import Work
 
 Part = bytes | memoryview
 JSON, OCTETS = b"application/json", b"application/octet-stream"
 
 
 class Exchange:
-    """A request, and `respond` to answer it, once. A header that cannot be is kept as `refusal`."""
+    """A request, and `respond` to answer it, once. A header that cannot be is kept as `refusal`.
+
+    `held` bytes of it are counted for its `client`. `route` is what answers it, found before its body is read.
+    """
 
     __slots__ = (
-        "_answer", "body", "encoding", "expects_continue", "framed", "json_bytes", "keep_alive", "length", "method",
-        "refusal", "started", "target", "token", "trace", "work",
+        "_answer", "body", "client", "encoding", "expects_continue", "framed", "held", "host", "json_bytes", "keep_alive",
+        "length", "meter", "method", "origin", "over", "refusal", "route", "started", "target", "token", "trace", "work",
     )  # fmt: skip
 
-    def __init__(self, answer: Callable[[Exchange, int, bytes, Sequence[Part], bytes], None]) -> None:
-        self._answer = answer
+    def __init__(
+        self, answer: Callable[[Exchange, int, bytes, Sequence[Part], bytes], None], meter: Meter, client: str = ""
+    ) -> None:
+        self._answer, self.meter, self.client = answer, meter, client
+        self.over = False
         self.method = self.target = self.encoding = b""
+        self.host: bytes | None = None
+        self.origin: bytes | None = None
+        self.held = 0
+        self.route: Any = None
         self.body: Part = b""
         self.json_bytes: int | None = None
         self.token: bytes | None = None
@@ -35,6 +47,18 @@ class Exchange:
         self.refusal: Refusal | None = None
         self.work: Work | None = None
         self.started = 0.0
+
+    def hold(self, count: int) -> None:
+        """Counts bytes that are held for this request, or raises a refusal."""
+        self.meter.take(self.client, count)
+        self.held += count
+
+    def let_go(self) -> None:
+        """The request is answered, or its client has gone: nothing is held for it any longer."""
+        self.over = True
+        if self.held:
+            self.meter.give(self.client, self.held)
+            self.held = 0
 
     def respond(self, status: int, kind: bytes, parts: Sequence[Part], extra: bytes = b"") -> None:
         """Sends the answer. `extra` are whole header lines."""
@@ -94,6 +118,16 @@ def _encoding(exchange: Exchange, value: bytes) -> None:
     exchange.encoding = value.strip().lower()
 
 
+def _host(exchange: Exchange, value: bytes) -> None:
+    if exchange.host is not None:
+        exchange.refusal = bad("the Host is given twice")
+    exchange.host = value
+
+
+def _origin(exchange: Exchange, value: bytes) -> None:
+    exchange.origin = value
+
+
 def _expect(exchange: Exchange, value: bytes) -> None:
     exchange.expects_continue = value.strip().lower() == b"100-continue"
 
@@ -108,4 +142,6 @@ HEADERS: dict[bytes, Callable[[Exchange, bytes], None]] = {
     b"content-encoding": _encoding,
     b"traceparent": _trace,
     b"expect": _expect,
+    b"host": _host,
+    b"origin": _origin,
 }

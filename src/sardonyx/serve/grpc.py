@@ -10,14 +10,16 @@ import grpc
 
 from sardonyx.errors import OutputError
 from sardonyx.serve.access import Access, bearer
-from sardonyx.serve.batch import Answer, Work
 from sardonyx.serve.calls import Calls, in_stream, parsed
-from sardonyx.serve.engine import Models, Served
+from sardonyx.serve.engine import Models
 from sardonyx.serve.messages import MESSAGES, PACKAGE
+from sardonyx.serve.meter import Meter
 from sardonyx.serve.options import Limits, Options
 from sardonyx.serve.refusal import NOT_FOUND, Refusal
 from sardonyx.serve.routes import server_facts
+from sardonyx.serve.served import Served
 from sardonyx.serve.shared_memory import Regions
+from sardonyx.serve.work import Answer, Work
 
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT, 401: grpc.StatusCode.UNAUTHENTICATED, 403: grpc.StatusCode.PERMISSION_DENIED,
@@ -33,6 +35,10 @@ _LARGE_PIECES = {
     "grpc.experimental.tcp_read_chunk_size": 1 << 16,
     "grpc.experimental.tcp_min_read_chunk_size": 1 << 16,
 }
+# Messages that are no larger are not counted: the number of calls bounds them.
+_COUNTED_BYTES = 32 << 10
+# What can be asked without a token, for probes.
+_OPEN = ("ServerLive", "ServerReady", "ServerMetadata")
 # Triton's numbers for datatypes, which its model configuration uses.
 _TYPE_NUMBERS = {
     name: number
@@ -43,17 +49,20 @@ _TYPE_NUMBERS = {
 }  # fmt: skip
 
 
-async def open_grpc(models: Models, access: Access, options: Options, regions: Regions) -> tuple[Any, int]:
+async def open_grpc(
+    models: Models, access: Access, options: Options, regions: Regions, meter: Meter
+) -> tuple[Any, int]:
     """The server that listens, and its port."""
     server = grpc.aio.server(
+        maximum_concurrent_rpcs=options.limits.calls,
         options=[
             ("grpc.max_receive_message_length", options.limits.body_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", int(options.workers > 1)),
             *_LARGE_PIECES.items(),
-        ]
+        ],
     )
-    service = Service(models, access, options.limits, regions)
+    service = Service(models, access, options.limits, regions, meter)
     server.add_generic_rpc_handlers((service.handlers(),))
     address = f"{options.host}:{options.grpc_port}"
     try:
@@ -73,13 +82,14 @@ class Caller(NamedTuple):
 
     token: bytes | None
     trace: bytes | None
+    peer: str = ""
 
 
 class Service:
     """The methods of the service. Each takes a request message and gives the answer."""
 
-    def __init__(self, models: Models, access: Access, limits: Limits, regions: Regions) -> None:
-        self._models, self._access, self._regions = models, access, regions
+    def __init__(self, models: Models, access: Access, limits: Limits, regions: Regions, meter: Meter) -> None:
+        self._models, self._access, self._regions, self._meter = models, access, regions, meter
         self._calls = Calls(models, access, limits, regions)
 
     def handlers(self) -> Any:
@@ -99,9 +109,10 @@ class Service:
             name: grpc.unary_unary_rpc_method_handler(_guarded(_with_messages(method, name)))
             for name, method in methods.items()
         }
-        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(_guarded(self._infer))
+        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(_guarded(self._infer_counted))
         handlers["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream)
-        return grpc.method_handlers_generic_handler(f"{PACKAGE}.GRPCInferenceService", handlers)
+        inner = grpc.method_handlers_generic_handler(f"{PACKAGE}.GRPCInferenceService", handlers)
+        return _Guard(inner, self._access)
 
     async def _live(self, request: Any, caller: Caller) -> Any:  # noqa: ARG002
         return MESSAGES["ServerLiveResponse"](live=True)
@@ -134,11 +145,24 @@ class Service:
         return MESSAGES["ModelConfigResponse"](config={**config, **tensors})
 
     async def _statistics(self, request: Any, caller: Caller) -> Any:
-        self._access.check(caller.token, request.name or None)
-        models = [self._models.find(request.name, request.version or None)] if request.name else self._models.all()
+        visible = self._access.check(caller.token, request.name or None)
+        models = (
+            [self._models.find(request.name, request.version or None)] if request.name else self._models.all(visible)
+        )
         return MESSAGES["ModelStatisticsResponse"](
             model_stats=[served.statistics.to_dict(served.name, served.version) for served in models]
         )
+
+    async def _infer_counted(self, data: bytes, caller: Caller) -> bytes:
+        """Infers, and counts a large message for its client until it is answered."""
+        if len(data) <= _COUNTED_BYTES:
+            return await self._infer(data, caller)
+        client = caller.peer.rpartition(":")[0]
+        self._meter.take(client, len(data))
+        try:
+            return await self._infer(data, caller)
+        finally:
+            self._meter.give(client, len(data))
 
     async def _infer(self, data: bytes, caller: Caller) -> bytes:
         call, inputs = self._calls.read(data, caller.token)
@@ -159,10 +183,10 @@ class Service:
         return self._calls.write(call, found)
 
     async def _stream(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-        caller = _caller(context)
+        caller = _caller(context.invocation_metadata(), context.peer())
         async for data in requests:
             try:
-                yield in_stream(await self._infer(data, caller))
+                yield in_stream(await self._infer_counted(data, caller))
             except Refusal as refusal:
                 said = {"error_message": refusal.message, "infer_response": {"id": _id_of(data)}}
                 yield MESSAGES["ModelStreamInferResponse"](**said).SerializeToString()
@@ -187,9 +211,35 @@ class Service:
         return MESSAGES["SystemSharedMemoryUnregisterResponse"]()
 
     def _shared(self, caller: Caller) -> None:
-        self._access.check(caller.token)
+        self._access.check_all(caller.token)
         if not self._regions.on:
             raise Refusal(NOT_FOUND, "shared memory is off; start the server with --shared-memory PREFIX")
+
+
+class _Guard(grpc.GenericRpcHandler):  # type: ignore[misc]  # gRPC has no types
+    """Checks the token before a message is read: who has none gets an answer, and sends nothing."""
+
+    def __init__(self, inner: Any, access: Access) -> None:
+        self._inner, self._access = inner, access
+
+    def service(self, handler_call_details: Any) -> Any:
+        handler = self._inner.service(handler_call_details)
+        if handler is None or self._access.open or handler_call_details.method.rpartition("/")[2] in _OPEN:
+            return handler
+        try:
+            self._access.check(_caller(handler_call_details.invocation_metadata).token)
+        except Refusal as refusal:
+            return _refusing(refusal)
+        return handler
+
+
+def _refusing(refusal: Refusal) -> Any:
+    """A handler that answers without reading."""
+
+    async def refuse(requests: AsyncIterator[bytes], context: Any) -> None:  # noqa: ARG001
+        await context.abort(_CODES.get(refusal.status, grpc.StatusCode.UNKNOWN), refusal.message)
+
+    return grpc.stream_unary_rpc_method_handler(refuse)
 
 
 def _guarded(method: Callable[[bytes, Caller], Any]) -> Callable[[bytes, Any], Any]:
@@ -197,7 +247,7 @@ def _guarded(method: Callable[[bytes, Caller], Any]) -> Callable[[bytes, Any], A
 
     async def call(data: bytes, context: Any) -> Any:
         try:
-            return await method(data, _caller(context))
+            return await method(data, _caller(context.invocation_metadata(), context.peer()))
         except Refusal as refusal:
             return await context.abort(_CODES.get(refusal.status, grpc.StatusCode.UNKNOWN), refusal.message)
 
@@ -221,10 +271,10 @@ def _id_of(data: bytes) -> str:
         return ""
 
 
-def _caller(context: Any) -> Caller:
-    metadata = dict(context.invocation_metadata() or ())
+def _caller(metadata: Any, peer: str = "") -> Caller:
+    metadata = dict(metadata or ())
     key, trace = metadata.get("x-api-key"), metadata.get("traceparent")
     token = None if key is None else key.encode()
     if "authorization" in metadata:
         token = bearer(metadata["authorization"].encode())
-    return Caller(token, None if trace is None else trace.encode())
+    return Caller(token, None if trace is None else trace.encode(), peer)

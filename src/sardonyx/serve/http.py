@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Protocol as Interface
 
 import httptools
-import numpy as np
 
 from sardonyx.serve.exchange import HEADERS, Exchange, Part
+from sardonyx.serve.memory import aligned, trim
+from sardonyx.serve.meter import Meter
 from sardonyx.serve.options import Limits
-from sardonyx.serve.refusal import BAD, HEADERS_TOO_LARGE, REASONS, TOO_LARGE, TOO_SLOW, UNAVAILABLE, Refusal
+from sardonyx.serve.refusal import BAD, HEADERS_TOO_LARGE, REASONS, TOO_LARGE, TOO_SLOW, UNAVAILABLE, Refusal, plain
 
 _log = logging.getLogger(__name__)
 _access_log = logging.getLogger("sardonyx.serve.access_log")
@@ -23,24 +24,36 @@ _SMALL = 64 << 10
 # What is read at once, of headers and small bodies; larger bodies are read into memory of their own. What has come of those
 # with the headers is copied twice, so it is not much.
 _READ_BYTES = 32 << 10
-_ALIGNMENT = 64
+# Freed memory stays with the process until it is given back. That takes milliseconds, so only after this much and in a pause.
+_TRIM_AFTER = 64 << 20
 _HEADS = {status: f"HTTP/1.1 {status} {reason}\r\n".encode() for status, reason in REASONS.items()}
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Handler(Interface):
-    """What answers requests: calls `exchange.respond` now or later, or raises a `Refusal`."""
+    """What answers requests: `admit` sees a request before its body is read, and `handle` the whole of it.
+
+    Both may raise a `Refusal`. `handle` calls `exchange.respond` now or later. `rest` is called after much work, in a pause.
+    """
+
+    def admit(self, exchange: Exchange) -> None: ...
 
     def handle(self, exchange: Exchange) -> None: ...
+
+    def rest(self) -> None: ...
 
 
 class Listener:
     """The open connections of a port, and the clock that ends the slow ones."""
 
-    def __init__(self, handler: Handler, limits: Limits, *, access_log: bool = False) -> None:
+    def __init__(
+        self, handler: Handler, limits: Limits, *, meter: Meter | None = None, access_log: bool = False
+    ) -> None:
         self.handler, self.limits, self.access_log = handler, limits, access_log
+        self.meter = meter or Meter(limits)
         self.connections: set[Connection] = set()
         self.stopping = False
+        self._counted = 0
         # One for all connections: the loop reads and hands over before it turns to the next.
         self.buffer = memoryview(bytearray(_READ_BYTES))
         self._loop = asyncio.get_running_loop()
@@ -65,6 +78,11 @@ class Listener:
         now = time.monotonic()
         for connection in list(self.connections):
             connection.check_time(now)
+        busy, self._counted = self.meter.held or self.meter.since_trim != self._counted, self.meter.since_trim
+        if self.meter.since_trim > _TRIM_AFTER and not busy:
+            self.meter.since_trim = 0
+            self.handler.rest()
+            trim()
         self._timer = self._loop.call_later(0.5, self._sweep)
 
 
@@ -72,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
     """One client. Requests that it sends ahead wait for their turn."""
 
     def __init__(self, listener: Listener) -> None:
-        self._listener, self._limits = listener, listener.limits
+        self._listener, self._limits, self._client = listener, listener.limits, ""
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # there from connection_made on
         self._waiting: deque[Exchange] = deque()
@@ -89,6 +107,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
+        self._client = str((transport.get_extra_info("peername") or ("",))[0])
         if len(self._listener.connections) >= self._limits.connections or self._listener.stopping:
             self._listener.connections.add(self)
             self._fail(Refusal(UNAVAILABLE, "too many connections", retry_after=1))
@@ -98,11 +117,13 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._closing = True
         self._listener.connections.discard(self)
-        for exchange in (self._current, *self._waiting):
-            if exchange is not None and exchange.work is not None:
-                exchange.work.gone = True
+        for exchange in (self._current, self._reading, *self._waiting):
+            if exchange is not None:
+                exchange.let_go()
+                if exchange.work is not None:
+                    exchange.work.gone = True
         self._waiting.clear()
-        self._current = None
+        self._current, self._reading, self._large, self._parts = None, None, None, []
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._listener.buffer if self._large is None or self._closing else self._large[self._body_bytes :]
@@ -148,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
     # What the parser calls.
 
     def on_message_begin(self) -> None:
-        self._reading = Exchange(self.answer)
+        self._reading = Exchange(self.answer, self._listener.meter, self._client)
         self._in_headers = True
         self._head_bytes = self._headers = self._body_bytes = 0
 
@@ -176,11 +197,25 @@ class Connection(asyncio.BufferedProtocol):
             self._refusal = Refusal(HEADERS_TOO_LARGE, "the header is too large")
         elif exchange.length > self._limits.body_bytes:
             self._refuse_body()
-        elif self._refusal is None:
+        elif self._refusal is None and self._admitted(exchange):
             if exchange.expects_continue and self._current is None:
                 self._transport.write(_CONTINUE)
             if exchange.length > _READ_BYTES:
-                self._large = _aligned(exchange.length, exchange.json_bytes or 0)
+                self._large = aligned(exchange.length, exchange.json_bytes or 0)
+
+    def _admitted(self, exchange: Exchange) -> bool:
+        """Whether the body may be read. A small one is, so that the connection can go on, also when the request is refused."""
+        try:
+            if exchange.length > _READ_BYTES:
+                exchange.hold(exchange.length)
+            self._listener.handler.admit(exchange)
+        except Refusal as refusal:
+            small = exchange.length <= _READ_BYTES and (exchange.length or not exchange.framed)
+            if small and not exchange.expects_continue:
+                exchange.refusal = refusal
+            else:
+                self._refusal = refusal
+        return self._refusal is None and exchange.refusal is None
 
     def on_body(self, body: bytes) -> None:
         start = self._body_bytes
@@ -191,6 +226,14 @@ class Connection(asyncio.BufferedProtocol):
             self._large[start : self._body_bytes] = body
         else:
             self._parts.append(body)
+            if self._reading is not None and not self._reading.length:  # in chunks: nobody has said how many
+                self._hold_more(self._reading, len(body))
+
+    def _hold_more(self, exchange: Exchange, count: int) -> None:
+        try:
+            exchange.hold(count)
+        except Refusal as refusal:
+            self._refusal = self._refusal or refusal
 
     def on_message_complete(self) -> None:
         exchange, self._reading = self._reading, None
@@ -202,6 +245,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._current is None and not self._waiting and not self._writing_paused:
             self._start(exchange)
         else:
+            if not exchange.held:
+                self._hold_more(exchange, len(exchange.body))
             self._waiting.append(exchange)
 
     def _refuse_body(self) -> None:
@@ -214,6 +259,8 @@ class Connection(asyncio.BufferedProtocol):
         self._current = exchange
         exchange.started = time.monotonic()
         try:
+            if exchange.refusal is not None:
+                raise exchange.refusal
             self._listener.handler.handle(exchange)
         except Refusal as refusal:
             exchange.refuse(refusal)
@@ -226,6 +273,8 @@ class Connection(asyncio.BufferedProtocol):
         if exchange is not self._current:
             return  # the client has gone
         self._current = None
+        if exchange.held:
+            exchange.let_go()
         keep = exchange.keep_alive and not self._listener.stopping
         length = sum(map(len, parts))
         head = b"%sContent-Type: %s\r\nContent-Length: %d\r\n%s%s\r\n" % (
@@ -240,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
         self._since = time.monotonic()
         if self._listener.access_log:
             took = 1000 * (self._since - exchange.started)
-            _access_log.info("%s %s %d %d %.1fms", exchange.method.decode(), exchange.target.decode(errors="replace"),
+            _access_log.info("%s %s %d %d %.1fms", exchange.method.decode(), plain(exchange.target.decode("latin-1")),
                              status, length, took)  # fmt: skip
         if not keep:
             self._closing = True
@@ -267,10 +316,13 @@ class Connection(asyncio.BufferedProtocol):
             self.connection_lost(None)
             self._transport.abort()
             return
-        self._current = exchange = Exchange(self.answer)
+        self._current = exchange = Exchange(self.answer, self._listener.meter, self._client)
         exchange.keep_alive = True  # the closing is done here, gently: unread bytes would reset the connection
         exchange.refuse(refusal)
         self._closing = True
+        if self._reading is not None:
+            self._reading.let_go()
+        self._reading, self._large, self._parts = None, None, []
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._listener._loop.call_later(_LINGER_SECONDS, self.abort)
@@ -295,10 +347,3 @@ class Connection(asyncio.BufferedProtocol):
                 self._fail(Refusal(TOO_SLOW, "the request did not come in time"))
         elif spent > limits.idle_seconds:
             self._transport.close()
-
-
-def _aligned(length: int, start: int) -> memoryview:
-    """Memory for a body whose byte `start` lies as vector instructions like it: the tensors there need no copy."""
-    memory = np.empty(length + _ALIGNMENT, np.uint8)
-    offset = -(memory.__array_interface__["data"][0] + start) % _ALIGNMENT
-    return memory[offset : offset + length].data

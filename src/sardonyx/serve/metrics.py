@@ -9,7 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from sardonyx.serve.engine import Models, Served
+from sardonyx.serve.engine import Models
+from sardonyx.serve.served import Served
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -34,25 +35,29 @@ class Metrics(Collector):
 
     def __init__(self, models: Models) -> None:
         self._models = models
-        self._registry = CollectorRegistry()
+        self._visible: frozenset[str] | None = None
+        self._own, self._registry = CollectorRegistry(), CollectorRegistry()
+        self._own.register(self)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
-    def text(self) -> bytes:
-        """What Prometheus reads."""
+    def text(self, visible: frozenset[str] | None = None) -> bytes:
+        """What Prometheus reads. A caller who may see some models alone gets theirs, and nothing of the process."""
+        self._visible = visible
+        registry = self._registry if visible is None else self._own
         # The counters' names end as Triton's do, without the `_total` that the library adds.
-        return generate_latest(self._registry).replace(b"_total{", b"{").replace(b"_total ", b" ")
+        return generate_latest(registry).replace(b"_total{", b"{").replace(b"_total ", b" ")
 
     def collect(self) -> Iterator[Metric]:
         labels = ("model", "version")
         for prefix in PREFIXES:
             for name, words, read in COUNTERS:
                 counter = CounterMetricFamily(f"{prefix}_{name}", words, labels=labels)
-                for model in self._models.all():
+                for model in self._models.all(self._visible):
                     counter.add_metric((model.name, model.version), read(model))
                 yield counter
             waiting = GaugeMetricFamily(f"{prefix}_inference_pending_request_count", "requests waiting", labels=labels)
-            for model in self._models.all():
+            for model in self._models.all(self._visible):
                 waiting.add_metric((model.name, model.version), model.waiting)
             yield waiting
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import sardonyx
-from sardonyx.serve.engine import Models, Served
+from sardonyx.serve.served import Served
 from sardonyx.signature import TensorSpec
 
 Schema = dict[str, Any]
@@ -34,10 +34,10 @@ _MODEL_FACTS = {
 }
 
 
-def describe(models: Models) -> Schema:
+def describe(models: Iterable[Served]) -> Schema:
     """The whole document."""
     paths = {path: {"get": _operation(words)} for path, words in _FACTS.items()}
-    for served in {served.name: served for served in models.all()}.values():
+    for served in {served.name: served for served in models}.values():
         start = f"/v2/models/{served.name}"
         paths |= {start + end: {"get": _operation(words)} for end, words in _MODEL_FACTS.items()}
         paths[f"{start}/infer"] = {

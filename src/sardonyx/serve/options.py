@@ -11,7 +11,12 @@ from sardonyx.errors import UsageError
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may cost. Whoever goes beyond is refused, and the server goes on."""
+    """What a request may cost. Whoever goes beyond is refused, and the server goes on.
+
+    `json_bytes` bounds the JSON of a request, and of a gRPC request all but its raw tensors. `strings` are the elements of a
+    tensor of text. `held_bytes` are those of all bodies that a process holds at once; one client may hold half of them, or one
+    body. `calls` are those over gRPC that may be under way at once.
+    """
 
     body_bytes: int = 128 << 20
     header_bytes: int = 32 << 10
@@ -23,7 +28,29 @@ class Limits:
     elements: int = 1 << 28
     output_bytes: int = 512 << 20
     connections: int = 4096
+    json_bytes: int = 32 << 20
+    strings: int = 1 << 20
+    held_bytes: int = 512 << 20
+    calls: int = 512
     pipelined: int = 16
+
+    @classmethod
+    def of(cls, body_mb: float) -> Limits:
+        """The limits where the largest body has so many MiB."""
+        if not 0 < body_mb < 1 << 20:
+            raise UsageError(f"a body cannot have {body_mb:g} MB", hint="give a number above 0")
+        body_bytes = int(body_mb * (1 << 20))
+        return cls(body_bytes=body_bytes, held_bytes=max(cls.held_bytes, 4 * body_bytes))
+
+    @property
+    def text_bytes(self) -> int:
+        """The JSON of one request."""
+        return min(self.json_bytes, self.body_bytes)
+
+    @property
+    def client_bytes(self) -> int:
+        """The bytes that one client's bodies may hold."""
+        return max(self.held_bytes // 2, self.body_bytes)
 
 
 @dataclass(frozen=True)
@@ -68,6 +95,9 @@ class Options:
     access_log: bool = False
     traces: bool = False
     drain_seconds: float = 30.0
+    load_seconds: float = 300.0
+    allow_hosts: tuple[str, ...] = ()
+    isolate: bool = False
     engine: str = "local"
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,7 @@ def measure(
 
     Of a model that computes in the thread that calls it, `time.thread_time` tells the time whatever else the machine does.
     """
-    rows = [_inputs(signature, seed) for seed in range(4)]
+    rows = [sample_inputs(signature, seed) for seed in range(4)]
     why_not = "batching is switched off" if most == 1 else _why_not(run, terms, rows)
     if why_not:
         cost = _seconds(run, terms, {1: rows[:1]}, clock)[1]
@@ -87,7 +87,7 @@ def measure(
 
 def why_not_batched(run: Run, signature: Signature, terms: Terms) -> str:
     """Why requests may not share a run, found out on generated inputs; empty where they may."""
-    return _why_not(run, terms, [_inputs(signature, seed) for seed in range(4)])
+    return _why_not(run, terms, [sample_inputs(signature, seed) for seed in range(4)])
 
 
 def must_not_change(run: Run, signature: Signature, join: Join, pad: Sequence[str]) -> None:
@@ -167,12 +167,15 @@ def _same(whole: Array, parts: Sequence[Array]) -> bool:
     return judge(expected, [whole], for_rounding(expected)).verdict != "mismatch"
 
 
-def _inputs(signature: Signature, seed: int) -> list[Array]:
-    drawn = signature.sample(seed=seed)
+def sample_inputs(signature: Signature, seed: int, sizes: Mapping[str, int] | None = None) -> list[Array]:
+    """Generated inputs in the order of the signature."""
+    drawn = signature.sample(seed=seed, sizes=sizes)
     return [drawn[spec.name] for spec in signature.inputs]
 
 
 def _stacked(rows: Sequence[Sequence[Array]]) -> list[Array]:
+    if len(rows) == 1:  # a scalar cannot be put together with others, and need not be
+        return list(rows[0])
     return [np.concatenate(arrays) for arrays in zip(*rows, strict=True)]
 
 

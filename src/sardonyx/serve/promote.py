@@ -5,7 +5,7 @@ from __future__ import annotations
 from sardonyx.agreement import Judgement, for_share, judge
 from sardonyx.errors import BrokenModel
 from sardonyx.golden import GOLDEN, load
-from sardonyx.serve.engine import Served
+from sardonyx.serve.served import Served
 from sardonyx.signature import Array
 
 _GENERATED = 4

@@ -8,32 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import orjson
 import simdjson
 
-from sardonyx.serve.batch import DEFAULT_PRIORITY
-from sardonyx.serve.engine import Served
 from sardonyx.serve.options import Limits
+from sardonyx.serve.parser import Parser, numbers
 from sardonyx.serve.refusal import bad
+from sardonyx.serve.served import Served
 from sardonyx.serve.shared_memory import Regions, Span, span
-from sardonyx.serve.tensors import NUMPY, cast, count, from_bytes, from_numbers, text_list, to_bytes
+from sardonyx.serve.tensors import NUMPY, count, from_bytes, text_list, to_bytes
 from sardonyx.serve.terms import Given
+from sardonyx.serve.work import DEFAULT_PRIORITY
 from sardonyx.signature import Array
 
 Params = Mapping[str, Any]
-# Above this, numbers go from the JSON text into an array without a Python object each.
-LARGE_JSON = 32 << 10
-# A parser keeps about nine bytes for each byte of the largest text that it has read.
-_WARM_BYTES = 8 << 20
 _KEPT, _KEPT_BYTES = 256, 2048
-_BUFFERS: dict[str, tuple[Literal["d", "i", "u"], type]] = {
-    "f": ("d", np.float64),
-    "i": ("i", np.int64),
-    "u": ("u", np.uint64),
-}
+# Wrong tensors beyond those that the model has are named, up to so many. Dimensions: no model takes more.
+_SURPLUS, _MOST_DIMS = 64, 64
+_ID_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +44,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request without its binary values: what comes in, what is asked for, and how."""
+    """A request without its binary values: what comes in, what is asked for, and how.
+
+    `shared` says that some of it is in shared memory.
+    """
 
     places: tuple[Place, ...]
     outputs: tuple[str, ...]
@@ -61,15 +59,15 @@ class Plan:
     priority: int
     binary_bytes: int
     spans: tuple[Span | None, ...]
+    shared: bool = False
 
 
 class Reader:
     """Reads requests for one model and writes their answers."""
 
-    def __init__(self, served: Served, limits: Limits, regions: Regions) -> None:
+    def __init__(self, served: Served, limits: Limits, regions: Regions, parser: Parser) -> None:
         self.served = served
-        self._limits, self._regions = limits, regions
-        self._parser = simdjson.Parser()
+        self._limits, self._regions, self._parser = limits, regions, parser
         self._plans: dict[bytes, Plan] = {}
         self._heads: dict[Any, bytes] = {}
         self._order = {name: index for index, name in enumerate(served.terms.inputs)}
@@ -119,22 +117,25 @@ class Reader:
         return plan
 
     def _plan_of(self, text: bytes | memoryview) -> Plan:
-        message = parse(text, self._parser)
-        outputs = _listed(message, "outputs")
+        message = self._parser.object(text)
+        terms = self.served.terms
+        outputs = _listed(message, "outputs", len(terms.outputs) + _SURPLUS)
         params = _params(message)
         everything = params.get("binary_data_output") is True
-        names = self.served.terms.chosen([_text(output, "name", "an output") for output in outputs])
+        names = terms.chosen([_text(output, "name", "an output") for output in outputs])
         spans = [span(_params(output), "an output") for output in outputs]
         flags = [
             found is None and _params(output).get("binary_data", everything) is True
             for output, found in zip(outputs, spans, strict=True)
         ]
-        places = self._places(_listed(message, "inputs"))
-        rows = self.served.terms.check([place.given for place in places])
+        places = self._places(_listed(message, "inputs", len(terms.inputs) + _SURPLUS))
+        rows = terms.check([place.given for place in places])
         places.sort(key=lambda place: self._order[place.given.name])
         request_id = message.get("id")
         if request_id is not None and not isinstance(request_id, str):
             raise bad("id is not a string")
+        if request_id is not None and len(request_id) > _ID_CHARACTERS:
+            raise bad(f"id has more than {_ID_CHARACTERS} characters")
         return Plan(
             places=tuple(places),
             outputs=names,
@@ -146,6 +147,7 @@ class Reader:
             priority=_whole(params, "priority", 0) or DEFAULT_PRIORITY,
             binary_bytes=max((place.end for place in places), default=0),
             spans=tuple(spans) or (None,) * len(names),
+            shared=any(spans) or any(place.span for place in places),
         )
 
     def _places(self, inputs: Sequence[Any]) -> list[Place]:
@@ -207,57 +209,6 @@ class _Held:
     value: Any
 
 
-def parse(text: bytes | memoryview, parser: simdjson.Parser | None = None) -> Any:
-    """The JSON object of a request; large ones stay in the parser's form until they are read. Both parsers end at depth 1024."""
-    try:
-        message = orjson.loads(text) if len(text) <= LARGE_JSON else _parsed(text, parser)
-    except (ValueError, RuntimeError, UnicodeDecodeError) as error:
-        raise bad(f"the request is not JSON: {error}") from None
-    if not isinstance(message, dict | simdjson.Object):
-        raise bad("the request is not a JSON object")
-    return message
-
-
-def _parsed(text: bytes | memoryview, parser: simdjson.Parser | None) -> Any:
-    """Read by the parser that is there, whose memory is warm, unless it would grow by this text or is still in use."""
-    if parser is not None and len(text) <= _WARM_BYTES:
-        try:
-            return parser.parse(text)
-        except RuntimeError:
-            pass
-    return simdjson.Parser().parse(text)
-
-
-def numbers(held: Any, datatype: str, shape: Sequence[int], name: str) -> Array:
-    """The tensor of a JSON value that either parser gave."""
-    if isinstance(held, simdjson.Array):
-        wanted = _BUFFERS.get(NUMPY[datatype].kind) if datatype != "BF16" else None
-        if wanted is not None:
-            try:
-                if not _even(held, shape, name):
-                    raise ValueError
-                found: Array = np.frombuffer(held.as_buffer(of_type=wanted[0]), wanted[1])
-            except (TypeError, ValueError):
-                raise bad(f"input {name}: the data are not {datatype} values in a list of even depth") from None
-            return cast(found, datatype, shape, name)
-        held = held.as_list()
-    return from_numbers(held, datatype, shape, name)
-
-
-def _even(held: Any, shape: Sequence[int], name: str) -> bool:
-    """Whether the list is flat, or nested as the shape is. The parser's buffer would not tell."""
-    if not len(held) or not isinstance(held[0], simdjson.Array):
-        if len(held) != count(shape):
-            raise bad(f"input {name}: {len(held)} values for the shape {list(shape)}")
-        return True
-    level = [held]
-    for size in shape[:-1]:
-        if any(not isinstance(part, simdjson.Array) or len(part) != size for part in level):
-            return False
-        level = [child for part in level for child in part]
-    return all(isinstance(part, simdjson.Array) and len(part) == shape[-1] for part in level)
-
-
 def _written(found: Span, array: Array) -> dict[str, Any]:
     return {
         "shared_memory_region": found.region,
@@ -276,10 +227,12 @@ def _bytes_of(given: Given) -> int:
     return count(given.shape) * NUMPY[given.datatype].itemsize
 
 
-def _listed(message: Any, key: str) -> list[Any]:
+def _listed(message: Any, key: str, most: int) -> list[Any]:
     value = message.get(key, [])
     if not isinstance(value, list | simdjson.Array):
         raise bad(f"{key} is not a list")
+    if len(value) > most:
+        raise bad(f"{key} has {len(value)} entries, and the model has {most - _SURPLUS} {key}")
     for item in value:
         if not isinstance(item, dict | simdjson.Object):
             raise bad(f"{key} holds something that is not an object")
@@ -302,12 +255,14 @@ def _text(message: Any, key: str, where: str) -> str:
 
 def _shape(tensor: Any, name: str) -> tuple[int, ...]:
     shape = tensor.get("shape")
-    shape = shape.as_list() if isinstance(shape, simdjson.Array) else shape
-    if not isinstance(shape, list) or not all(type(size) is int and abs(size) < 1 << 62 for size in shape):
+    if not isinstance(shape, list | simdjson.Array):
         raise bad(f"input {name}: its shape is not a list of whole numbers")
-    if len(shape) > 64:
+    if len(shape) > _MOST_DIMS:
         raise bad(f"input {name}: {len(shape)} dimensions are more than any model takes")
-    return tuple(shape)
+    sizes = tuple(shape)
+    if not all(type(size) is int and abs(size) < 1 << 62 for size in sizes):
+        raise bad(f"input {name}: its shape is not a list of whole numbers")
+    return sizes
 
 
 def _whole(params: Params, key: str, default: int) -> int:

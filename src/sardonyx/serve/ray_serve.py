@@ -18,10 +18,10 @@ from sardonyx import machine
 from sardonyx.errors import OutputError, RuntimeRefused, UsageError
 from sardonyx.report import Report
 from sardonyx.run.ray_cluster import cluster, set_environment
-from sardonyx.run.session import Session, Settings
 from sardonyx.serve import repository
 from sardonyx.serve.options import Options
 from sardonyx.serve.server import bound
+from sardonyx.serve.trial import try_models
 
 # Ray reads these when it is imported. Without the first two, requests go through a Python proxy, at a fraction of the rate;
 # without the third, a proxy that a busy machine does not start in five seconds is begun again and again.
@@ -96,7 +96,7 @@ def _configured(options: Options) -> Any:
     return application(
         options.source, replicas=options.workers, threads=options.threads_each, instances=options.instances,
         provider=options.provider, batching=options.batching, limits=options.limits, tokens=options.tokens,
-        token_file=options.token_file,
+        token_file=options.token_file, isolate=options.isolate,
     )  # fmt: skip
 
 
@@ -120,9 +120,10 @@ def _refuse_what_ray_does_not(options: Options) -> None:
 
 
 def _must_load(options: Options) -> None:
-    """Opens every model here first: an error in a replica would be a page of Ray's own."""
-    for entry in repository.find(options.source):
-        Session(entry.path, Settings(provider=options.provider, threads=1))
+    """Tries every model in a child first: an error in a replica would be a page of Ray's own."""
+    for verdict in try_models([entry.path for entry in repository.find(options.source)], options).values():
+        if verdict.error is not None:
+            raise verdict.error
 
 
 def _free(host: str, port: int) -> int:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sardonyx.bundle_model import MODEL, RECORD, model_in
-from sardonyx.errors import NotFound, SardonyxError
+from sardonyx.errors import NotFound
+from sardonyx.serve.refusal import plain
 
 _log = logging.getLogger(__name__)
+_VERSION = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,10 @@ def _versions(root: Path, folder: Path) -> Iterator[Entry]:
     if (folder / RECORD).is_file():
         try:
             yield Entry(folder.name, "1", _of_bundle(folder))
-        except SardonyxError as error:  # the other models of the repository are served
-            _log.warning("refused %s: %s", folder, error.message)
+        except Exception as error:  # noqa: BLE001  whatever is wrong, the other models of the repository are served
+            _log.warning("refused %s: %s", plain(str(folder)), plain(f"{type(error).__name__}: {error}"))
         return
-    numbered = [child for child in _folders(folder) if child.name.isascii() and child.name.isdigit()]
+    numbered = [child for child in _folders(folder) if _VERSION.fullmatch(child.name)]
     for version in sorted(numbered, key=lambda child: int(child.name)):
         path = version / MODEL
         if path.is_file() and _inside(path, root):
@@ -58,13 +61,17 @@ def _versions(root: Path, folder: Path) -> Iterator[Entry]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    return sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
+    try:
+        return sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
+    except OSError as error:
+        _log.warning("refused %s: %s", plain(str(folder)), error.strerror)
+        return []
 
 
 def _inside(path: Path, root: Path) -> bool:
     if path.resolve().is_relative_to(root.resolve()):
         return True
-    _log.warning("refused %s: a link leads out of the repository", path)
+    _log.warning("refused %s: a link leads out of the repository", plain(str(path)))
     return False
 
 

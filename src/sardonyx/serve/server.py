@@ -7,15 +7,19 @@ import logging
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sardonyx.errors import OutputError, UsageError
 from sardonyx.serve.access import Access
+from sardonyx.serve.control import Control
 from sardonyx.serve.engine import Models
+from sardonyx.serve.hosts import Hosts
 from sardonyx.serve.http import Handler, Listener
+from sardonyx.serve.meter import Meter
 from sardonyx.serve.options import Options
-from sardonyx.serve.routes import Control, Routes
+from sardonyx.serve.routes import Routes
 from sardonyx.serve.shared_memory import Regions
 
 _log = logging.getLogger(__name__)
@@ -35,21 +39,23 @@ class Server:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._grpc: Any = None
         self._regions = Regions(options.shared_memory)
+        self._meter = Meter(options.limits)
 
     async def start(self) -> None:
         options = self.options
         access = Access(options.tokens, options.token_file)
         tls = _tls(options)
         await self.models.load_all()
-        routes = Routes(self.models, access, options.limits, self._regions)
+        hosts = Hosts(options.host, options.allow_hosts)
+        routes = Routes(self.models, access, options.limits, self._regions, hosts)
         await self._listen("http", routes, options.port, tls, shared=options.workers > 1)
         if options.control_port is not None and options.control_token is not None:
-            control = Control(self.models, Access((options.control_token,)), self._spawn)
+            control = Control(self.models, Access((options.control_token,)), hosts, self._spawn)
             await self._listen("control", control, options.control_port, tls)
         if options.grpc_port is not None:
             from sardonyx.serve.grpc import open_grpc
 
-            self._grpc, self.ports["grpc"] = await open_grpc(self.models, access, options, self._regions)
+            self._grpc, self.ports["grpc"] = await open_grpc(self.models, access, options, self._regions, self._meter)
 
     async def stop(self) -> None:
         """Takes no new connection, answers what is under way, and lets the models go."""
@@ -61,13 +67,13 @@ class Server:
         if self._grpc is not None:
             await self._grpc.stop(seconds)
         self.answered = sum(served.statistics.success.count for served in self.models.all())
-        await self.models.close()
+        await self.models.close(at_once=True)
         self._regions.unregister()
 
     async def _listen(
         self, name: str, handler: Handler, port: int, tls: ssl.SSLContext | None, *, shared: bool = False
     ) -> None:
-        listener = Listener(handler, self.options.limits, access_log=self.options.access_log)
+        listener = Listener(handler, self.options.limits, meter=self._meter, access_log=self.options.access_log)
         listening = bound(self.options.host, port, shared=shared)
         server = await asyncio.get_running_loop().create_server(
             listener.connection, sock=listening, ssl=tls, backlog=_BACKLOG
@@ -101,6 +107,26 @@ def bound(host: str, port: int, *, shared: bool = False) -> socket.socket:
         ) from error
     listening.setblocking(False)
     return listening
+
+
+def claim(host: str, port: int) -> tuple[socket.socket, ...]:
+    """Sockets to hold open while workers share the port; the first is bound to it.
+
+    Raises `OutputError` where somebody has the port already. A second server of ours could share it too, and would answer
+    for half of the requests: a name in the system's list of local sockets keeps it out.
+    """
+    with bound(host, port) as probing:  # alone, which fails where somebody listens
+        number = probing.getsockname()[1]
+        name = socket.socket(socket.AF_UNIX)
+        try:
+            if sys.platform == "linux":
+                name.bind(f"\0sardonyx-serve-{host}-{number}")
+        except OSError as error:
+            name.close()
+            raise OutputError(
+                f"cannot listen on {host}:{number}: another server has it", hint="choose another --port"
+            ) from error
+    return bound(host, number, shared=True), name
 
 
 def _tls(options: Options) -> ssl.SSLContext | None:

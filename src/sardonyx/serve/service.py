@@ -10,10 +10,13 @@ from typing import Any
 
 from sardonyx import registry
 from sardonyx.report import Report, Table
-from sardonyx.serve.engine import Models, Served
+from sardonyx.serve.engine import Models
 from sardonyx.serve.options import Options
+from sardonyx.serve.refusal import plain
+from sardonyx.serve.served import Served
 from sardonyx.serve.server import Server, run_loop, serve_until_told
 
+_LOGGED_CHARACTERS = 4000
 _OWN = ("127.0.0.1", "::1", "localhost")
 
 
@@ -69,7 +72,7 @@ def say_where(options: Options, ports: dict[str, int], models: Iterable[str]) ->
     """Tells on stderr what is served and where."""
     scheme = "https" if options.tls_cert else "http"
     host = f"[{options.host}]" if ":" in options.host else options.host
-    lines = list(models)
+    lines = [plain(line) for line in models]
     if options.host not in _OWN and not (options.tokens or options.token_file):
         lines.append("warning: everyone who reaches this address may call; --token asks for a token")
     places = [f"serving on {scheme}://{host}:{ports['http']}"]
@@ -91,12 +94,23 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     )
 
 
+class OneLine(logging.Formatter):
+    """A line for a message, whatever the message quotes: a client could else write lines of its own into the log."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = plain(record.message, _LOGGED_CHARACTERS)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return "\n".join(plain(line, _LOGGED_CHARACTERS) for line in super().formatException(ei).splitlines())
+
+
 @contextmanager
 def logged_on_stderr(options: Options) -> Iterator[None]:
     """What is refused is logged while the block runs, and with an access log every request too."""
     logger = logging.getLogger("sardonyx.serve")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO if options.access_log else logging.WARNING)

@@ -120,8 +120,11 @@ def _encoded(value: Any) -> bytes:
 
 
 def _strings(data: Any, shape: Sequence[int], name: str) -> Array:
-    view, texts, place = memoryview(data), [], 0
+    texts: list[bytes] = []
+    view, place, most = memoryview(data), 0, count(shape)
     while place < len(view):
+        if len(texts) == most:
+            raise bad(f"input {name}: more than {most} elements for the shape {list(shape)}")
         start = place + _LENGTH.size
         place = start + _LENGTH.unpack_from(view, place)[0] if start <= len(view) else len(view) + 1
         if place > len(view):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sardonyx.errors import RuntimeRefused
+from sardonyx.serve.empty import Empties
 from sardonyx.serve.refusal import bad
 from sardonyx.serve.tensors import DATATYPES
 from sardonyx.signature import Dim, Signature, TensorSpec, dims
@@ -24,19 +25,21 @@ class Given:
 class Terms:
     """The signature in the protocol's words. `batchable` says whether rows of several requests can share one run."""
 
-    def __init__(self, signature: Signature, *, elements: int) -> None:
+    def __init__(self, signature: Signature, *, elements: int, strings: int = 1 << 20) -> None:
         self.inputs = {spec.name: spec for spec in signature.inputs}
         self.outputs = {spec.name: spec for spec in signature.outputs}
         self.datatypes = {spec.name: _datatype(spec) for spec in (*signature.inputs, *signature.outputs)}
         self.output_names = tuple(self.outputs)
         self.batchable = _batchable(signature)
-        self._elements = elements
+        self._elements, self._strings = elements, strings
+        # Which dynamic sizes may be 0, where that was tried.
+        self.empties: Empties | None = None
 
-    def check(self, given: Iterable[Given]) -> int:
+    def check(self, given: Sequence[Given]) -> int:
         """The rows of a request whose inputs fit, 0 for one that must run alone, or a refusal that names the input."""
         sizes: dict[str, tuple[int, str]] = {}
         seen: set[str] = set()
-        rows = -1
+        rows, empty = -1, False
         for tensor in given:
             spec = self.inputs.get(tensor.name)
             if spec is None:
@@ -45,11 +48,15 @@ class Terms:
                 raise bad(f"input {tensor.name}: given twice")
             seen.add(tensor.name)
             self._check_one(spec, tensor, sizes)
+            if 0 in tensor.shape:
+                empty = True
             if self.batchable:
                 rows = tensor.shape[0] if rows in (-1, tensor.shape[0]) else 0
         for name in self.inputs:
             if name not in seen:
                 raise bad(f"input {name}: missing; the model takes {self.describe()}")
+        if empty and self.empties is not None:
+            self.empties.check({tensor.name: tensor.shape for tensor in given})
         return max(rows, 0)
 
     def chosen(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -78,8 +85,9 @@ class Terms:
             if size < 0:
                 raise bad(f"input {spec.name}: shape {dims(tensor.shape)} has a negative size")
             product *= max(size, 1)  # a size of 0 must not hide the others: outputs may have those alone
-        if product > self._elements:
-            raise bad(f"input {spec.name}: shape {dims(tensor.shape)} is above the limit of {self._elements} values")
+        most = self._strings if tensor.datatype == "BYTES" else self._elements
+        if product > most:
+            raise bad(f"input {spec.name}: shape {dims(tensor.shape)} is above the limit of {most} values")
         if spec.shape is not None:
             _check_shape(spec, spec.shape, tensor.shape, sizes)
 

@@ -7,7 +7,7 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from sardonyx.serve.batch import Answer, Work
+from sardonyx.serve.work import Answer, Work
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

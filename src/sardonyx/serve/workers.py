@@ -7,18 +7,19 @@ import logging
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from sardonyx.errors import SardonyxError, UsageError
+from sardonyx import child
+from sardonyx.errors import UsageError
 from sardonyx.report import Report
 from sardonyx.serve.options import Options
-from sardonyx.serve.server import bound
+from sardonyx.serve.server import claim
 from sardonyx.serve.service import report, say_where
+from sardonyx.serve.trial import as_error
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05
@@ -33,7 +34,7 @@ class Worker:
         self.in_place_of = in_place_of
         self.started = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sardonyx.serve.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            child.module("sardonyx.serve.worker", ends_with_thread=False), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self.ready = threading.Event()
         self.said: dict[str, Any] = {}
@@ -77,13 +78,14 @@ def supervise(options: Options) -> Report:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     # Held open, so that nobody else takes the ports while a worker starts again.
-    held = bound(options.host, options.port, shared=True)
-    options = replace(options, port=held.getsockname()[1])
-    held_grpc = None if options.grpc_port is None else bound(options.host, options.grpc_port, shared=True)
-    if held_grpc is not None:
-        options = replace(options, grpc_port=held_grpc.getsockname()[1])
-    workers = [Worker(options) for _ in range(options.workers)]
+    held = [*claim(options.host, options.port)]
+    options = replace(options, port=held[0].getsockname()[1])
+    workers: list[Worker] = []
     try:
+        if options.grpc_port is not None:
+            held += (claimed := claim(options.host, options.grpc_port))
+            options = replace(options, grpc_port=claimed[0].getsockname()[1])
+        workers += [Worker(options) for _ in range(options.workers)]
         _all_ready(workers)
         ports = {"http": options.port} | ({} if options.grpc_port is None else {"grpc": options.grpc_port})
         say_where(options, ports, workers[0].said["models"])
@@ -93,9 +95,8 @@ def supervise(options: Options) -> Report:
         for worker in workers:
             worker.tell_to_stop()
         answered = sum(worker.wait() for worker in workers)
-        for place in (held, held_grpc):
-            if place is not None:
-                place.close()
+        for place in held:
+            place.close()
     return report(answered)
 
 
@@ -104,20 +105,9 @@ def _all_ready(workers: list[Worker]) -> None:
         worker.ready.wait()
         error = worker.said.get("error")
         if error is not None:
-            raise _as_error(error)
+            raise as_error(error["code"], error["message"], error["hint"])
         if not worker.said:
             raise UsageError("a worker ended before it was ready", hint="start with --workers 1 to see why")
-
-
-def _as_error(error: dict[str, str]) -> SardonyxError:
-    """The worker's error under its own code, as if it had been raised here."""
-    kinds = [SardonyxError]
-    while kinds:
-        kind = kinds.pop()
-        if kind.code == error["code"]:
-            return kind(error["message"], hint=error["hint"])
-        kinds.extend(kind.__subclasses__())
-    return SardonyxError(error["message"], hint=error["hint"])
 
 
 def _again(worker: Worker, options: Options) -> Worker:

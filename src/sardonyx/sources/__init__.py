@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from sardonyx.sources._answers import Branch, Exported, Failure, Outputs, Steadiness, Trial
 from sardonyx.sources._original import Original
+from sardonyx.sources._programs import PROGRAMS, SANDBOX, is_program
 from sardonyx.sources._recognise import Source, Subject, recognise
 from sardonyx.sources._worker import Worker, WorkerDied, source_failed
 from sardonyx.sources.workers._harness import seconds_of
 
 __all__ = [
-    "Branch", "Exported", "Failure", "Original", "Outputs", "Source", "Steadiness", "Subject", "Trial", "Worker", "WorkerDied",
-    "recognise", "seconds_of", "source_failed",
+    "PROGRAMS", "SANDBOX", "Branch", "Exported", "Failure", "Original", "Outputs", "Source", "Steadiness", "Subject", "Trial",
+    "Worker", "WorkerDied", "is_program", "recognise", "seconds_of", "source_failed",
 ]  # fmt: skip

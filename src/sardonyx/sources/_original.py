@@ -20,6 +20,7 @@ from sardonyx.deadline import Deadline
 from sardonyx.errors import SourceFailed
 from sardonyx.signature import Arrays
 from sardonyx.sources._answers import Branch, Exported, Failure, Outputs, Steadiness, Trial
+from sardonyx.sources._programs import confinement_of
 from sardonyx.sources._randomness import same_randomness
 from sardonyx.sources._recognise import PACKAGE, Source
 from sardonyx.sources._worker import Worker, WorkerDied, source_failed
@@ -177,7 +178,8 @@ class Original:
                 with silent():
                     notes = self._module().export(self._live, route, str(out), inputs=dict(example), **options) or {}
                 return Exported(route, out, time.perf_counter() - started, notes=notes)
-            with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch, self._start(limit) as worker:
+            folder = tempfile.TemporaryDirectory(prefix="sardonyx-")
+            with folder as scratch, self._start(limit, Path(scratch), out.parent) as worker:
                 inputs = Path(scratch) / "example.npz"
                 np.savez(inputs, **{name: _plain(array) for name, array in example.items()})  # type: ignore[arg-type]
                 answer = worker.ask(
@@ -216,9 +218,12 @@ class Original:
         self.versions = versions(worker)  # type: ignore[no-untyped-call]
         return held
 
-    def _start(self, limit: Deadline) -> Worker:
-        """A worker that has the source open before the limit."""
-        worker = Worker(self.source.plugin, python=self.source.python, environment=self.environment)
+    def _start(self, limit: Deadline, *writes: Path) -> Worker:
+        """A worker that has the source open before the limit. It may write below these folders, or the scratch folder."""
+        worker = Worker(
+            self.source.plugin, python=self.source.python, environment=self.environment,
+            confinement=confinement_of(self.source, writes or (self._scratch,), (self._scratch,)),
+        )  # fmt: skip
         try:
             answer = worker.ask("open", timeout=limit.left, source=self.source.to_request())
         except WorkerDied as died:

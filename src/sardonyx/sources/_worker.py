@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import site
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any
 from sardonyx import deadline
 from sardonyx.deadline import Deadline, OutOfTime
 from sardonyx.errors import SourceFailed
+from sardonyx.sandbox import Confinement
 
 WORKERS = Path(__file__).parent / "workers"
 # What a process may still do after it has closed its pipe, in seconds. Some frameworks hang on their way out.
@@ -33,7 +35,10 @@ class WorkerDied(Exception):
 
 
 class Worker:
-    """Runs `workers/<name>.py`, or the file at a path, in an interpreter. Whatever it prints is kept apart from its answers."""
+    """Runs `workers/<name>.py`, or the file at a path, in an interpreter. Whatever it prints is kept apart from its answers.
+
+    With a `confinement` the process confines itself before it opens anything; the first folder it may write is its scratch.
+    """
 
     def __init__(
         self,
@@ -42,18 +47,23 @@ class Worker:
         python: Path | None = None,
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        confinement: Confinement | None = None,
     ) -> None:
         self._log = tempfile.TemporaryFile(prefix="sardonyx-worker-")  # noqa: SIM115  closed in close()
         command = [
             str(python or sys.executable),
+            "-I",  # no file of the current folder comes before an installed one; -P is not known to Python 3.9
+            "-B",
             "-W",
             "ignore",
             str(WORKERS / "_harness.py"),
             str(name if isinstance(name, Path) else WORKERS / f"{name}.py"),
+            *([] if confinement is None else [json.dumps(confinement.to_dict())]),
         ]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, cwd=folder, start_new_session=True,
-            env={**os.environ, "ORT_DISABLE_TELEMETRY": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONDONTWRITEBYTECODE": "1",
+            env={**os.environ, "ORT_DISABLE_TELEMETRY": "1", "TF_CPP_MIN_LOG_LEVEL": "3",
+                 **({} if confinement is None else _at_home_in(confinement.writes[0])),
                  **(environment or {})},
         )  # fmt: skip
         assert self._process.stdin is not None, "opened with a pipe"
@@ -151,6 +161,11 @@ class Worker:
             return WorkerDied("the worker closed its pipe and went on without an answer", self.last_words())
         reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return WorkerDied(f"the worker {reason}", self.last_words())
+
+
+def _at_home_in(scratch: str) -> dict[str, str]:
+    """Variables by which libraries write their caches and notes where they may. The user's own packages stay where they are."""
+    return {"TMPDIR": scratch, "XDG_CACHE_HOME": scratch, "HOME": scratch, "PYTHONUSERBASE": site.getuserbase()}
 
 
 def source_failed(what: str, error: dict[str, Any]) -> SourceFailed:

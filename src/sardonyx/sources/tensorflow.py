@@ -12,7 +12,7 @@ from sardonyx.sources._recognise import Subject
 from sardonyx.sources.workers._silence import silent
 
 REQUIRES = "tensorflow"
-SAFER = "model.export('folder') writes a SavedModel, which holds no Python code"
+SAFER = "build it in file.py:factory and load its weights there, or convert it to ONNX where it was made"
 
 _KERAS, _SAVED = ("keras", "function", "saved-model"), ("saved-model", "function", "v1-loader")
 ROUTES = {

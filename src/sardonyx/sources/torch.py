@@ -12,10 +12,7 @@ from sardonyx.errors import UnknownSource
 from sardonyx.sources._recognise import Subject
 
 REQUIRES = "torch"
-SAFER = (
-    "torch.save(model.state_dict(), 'weights.pth') and convert file.py:factory --weights weights.pth, "
-    "or torch.export.save(torch.export.export(model, example), 'model.pt2')"
-)
+SAFER = "save model.state_dict() as safetensors and convert file.py:factory --weights weights.safetensors, or convert it to ONNX"
 ROUTES = {
     "module": ("dynamo", "script", "trace"),
     "factory": ("dynamo", "script", "trace"),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from sardonyx.errors import BadData, InputError, UsageError
+from sardonyx.errors import BadData, BrokenModel, InputError, UsageError
 from sardonyx.run.session import DEFAULTS, Settings
 from sardonyx.signature import Array
 from sardonyx.training.bound import Bound, kept_outputs
@@ -185,6 +185,9 @@ class _Joined(dict[str, Array]):
         self._arrays = state.arrays
         super().__init__({f"{each.gradient}.buffer": state.gradients[each.name] for each in manifest.trainable})
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays or super().__contains__(name)
+
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name] if name in self._arrays else super().__getitem__(name)
 
@@ -209,6 +212,10 @@ class Optimizer:
         state = module.state
         state.add_moments(self.manifest)
         moments = kept_outputs(self.manifest.moments)
+        if self.manifest.optimizer not in OPTIMIZERS:
+            raise BrokenModel(
+                f"{optimizer_uri} has an unknown optimizer '{self.manifest.optimizer}'", hint="prepare it again"
+            )
         rereads = OPTIMIZERS[self.manifest.optimizer].rereads
         self._bound = Bound(
             optimizer_uri, state.arrays, kept_outputs(self.manifest.trainable) | moments,

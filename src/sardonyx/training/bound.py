@@ -10,11 +10,16 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from sardonyx.errors import RuntimeRefused
+from sardonyx.errors import BrokenModel, RuntimeRefused
 from sardonyx.run.session import DEFAULTS, Settings, options, plain, provider_name
 from sardonyx.signature import Array, Arrays
 
-# onnxruntime's names of the types that a loss has.
+_AGAIN = "prepare the artifacts again"
+# onnxruntime's names of types: of what a state holds, and of what a loss has.
+_TYPES = {
+    "float16": "tensor(float16)", "float32": "tensor(float)", "float64": "tensor(double)", "bool": "tensor(bool)",
+    **{name: f"tensor({name})" for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
+}  # fmt: skip
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 
 
@@ -39,6 +44,7 @@ class Bound:
         self._arrays = arrays
         taken = {value.name for value in self._session.get_inputs()}
         self._kept = {name: output for name, output in kept.items() if name in taken}
+        self._must_fit(path)
         self._spare = {name: np.empty_like(arrays[name]) for name in self._kept if name in alternating}
         written = set(self._kept.values())
         others = [value for value in self._session.get_outputs() if value.name not in written]
@@ -54,19 +60,32 @@ class Bound:
         self._fed: dict[tuple[int, ...], dict[str, Array]] = {}
         self._alive: list[Any] = []
 
+    def _must_fit(self, path: str | Path) -> None:
+        """Every array that the runtime reads or writes in place has the type that the graph says it has."""
+        types = {value.name: value.type for value in (*self._session.get_inputs(), *self._session.get_outputs())}
+        for name, output in self._kept.items():
+            if name not in self._arrays:
+                raise BrokenModel(f"{path}: there is no array for its input '{name}'", hint=_AGAIN)
+            for value in filter(None, (name, output)):
+                if types.get(value) != _TYPES.get(str(self._arrays[name].dtype)):
+                    raise BrokenModel(
+                        f"{path}: its '{value}' is {types.get(value, 'not there')}, not {self._arrays[name].dtype}",
+                        hint=_AGAIN,
+                    )
+
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """The outputs that are no part of the state, in the graph's order."""
         key = tuple(id(self._arrays[name]) for name in self._kept)
         binding = self._bindings.get(key) or self._bind(key)
         held = {name: np.asarray(array, order="C") for name, array in feeds.items()}
         bound = self._fed.pop(key, {})  # known again only when all of these are bound
-        for name, array in held.items():
-            if bound.get(name) is not array:
-                binding.bind_cpu_input(name, array)
-        self._fed[key] = held
-        for name in self._asked:
-            binding.bind_output(name)
         try:
+            for name, array in held.items():
+                if bound.get(name) is not array:
+                    binding.bind_cpu_input(name, array)
+            self._fed[key] = held
+            for name in self._asked:
+                binding.bind_output(name)
             self._session.run_with_iobinding(binding)
         except Exception as error:
             raise RuntimeRefused(
@@ -112,6 +131,13 @@ def _open(path: Path, settings: Settings, chosen: ort.SessionOptions | None) -> 
         raise RuntimeRefused(
             f"onnxruntime does not load {path}: {plain(error)}", hint=f"sardonyx check {path}"
         ) from error
+
+
+def one_number(output: Array) -> float:
+    """The number that a loss is."""
+    if output.size != 1 or output.dtype.kind not in "fiu":
+        raise BrokenModel(f"the loss is {output.dtype}{list(output.shape)}, not one number", hint=_AGAIN)
+    return float(output.reshape(()))
 
 
 def kept_outputs(tensors: Sequence[Any]) -> dict[str, str]:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx import machine
 from sardonyx.errors import BadData, InputError, NotFound
 from sardonyx.files import replacing
+from sardonyx.form import misfit
 from sardonyx.signature import Array, Arrays
 from sardonyx.training.manifest import Kept, Manifest, Tensor
 
@@ -147,18 +149,21 @@ class CheckpointState:
                 f"there is no checkpoint {path}", hint="name a file that save_checkpoint or prepare has written"
             )
         try:
+            if path.stat().st_size > machine.memory_bytes():
+                raise ValueError("it is larger than this machine's memory")
             with safe_open(path, framework="np") as file:
                 about = file.metadata() or {}
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
-        except (SafetensorError, ValueError, OSError) as error:
+        except (SafetensorError, ValueError, OSError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"{path} cannot be read: {error}", hint="use an earlier checkpoint") from error
         if about.get("format") != _FORMAT:
             raise InputError(
                 f"{path} is no checkpoint of a training run", hint="name one that prepare or run has written"
             )
+        said = _said(about, path)
         return cls(
-            arrays, json.loads(about["trainable"]), int(about["step"]), Properties(json.loads(about["properties"])),
-            json.loads(about["progress"]), nominal=about.get("nominal") == "true",
+            arrays, said["trainable"], said["step"], Properties(said["properties"]), said["progress"],
+            nominal=about.get("nominal") == "true",
         )  # fmt: skip
 
     @staticmethod
@@ -198,6 +203,36 @@ class CheckpointState:
         for moment in manifest.moments:
             if moment.name in self.arrays:
                 _same(moment, self.arrays[moment.name])
+
+
+_PLAN = {
+    "batch_size?": int, "lr?": float, "schedule?": str, "warmup?": int, "accumulate?": int, "patience?": (int, None),
+    "save_every?": (int, None), "seed?": int,
+}  # fmt: skip
+# More than anybody takes; the numbers that are made of it stay within 64 bits.
+_STEPS = 1 << 40
+_PROGRESS = {
+    "epoch?": int, "batch?": int, "epoch_loss?": float, "epoch_steps?": int, "best?": (float, None), "waited?": int,
+    "history?": [{str: float}], "losses?": [float], "plan?": _PLAN,
+}  # fmt: skip
+_ABOUT = {"trainable": {str: bool}, "step": int, "properties": {str: (int, float, str)}, "progress": _PROGRESS}
+
+
+def _said(about: Mapping[str, str], path: Path) -> dict[str, Any]:
+    """What the checkpoint's own words say, or an error that names the one that is off."""
+    try:
+        said = {name: json.loads(about[name]) for name in _ABOUT}
+        wrong = misfit(said, _ABOUT) or ("" if 0 <= said["step"] < _STEPS else "step is no number of steps")
+        progress = said["progress"] if not wrong else {}
+        strange = sorted(set(progress) - {name.removesuffix("?") for name in _PROGRESS})
+        wrong = wrong or (f"progress.{strange[0]} is unknown" if strange else "")
+        if any(progress.get(name, 0) < 0 for name in ("epoch", "batch", "epoch_steps", "waited")):
+            wrong = "progress goes backwards"
+    except (ValueError, KeyError, RecursionError) as error:
+        wrong = f"{type(error).__name__}: {error}"
+    if wrong:
+        raise InputError(f"{path} is a damaged checkpoint: {wrong}", hint="use an earlier checkpoint")
+    return said
 
 
 def _is_moment(name: str, parameters: Mapping[str, bool]) -> bool:

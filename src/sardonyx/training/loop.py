@@ -23,6 +23,8 @@ from sardonyx.training.manifest import Manifest
 from sardonyx.training.stepper import AccumulatedStep, FusedStep, Stepper
 
 LAST, BEST = "last", "best"
+# Whole numbers that a plan may hold, and the largest float32: a checkpoint may bring a plan of anybody's.
+_MOST, _LARGEST_RATE = 1 << 31, 3.4e38
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -44,7 +46,10 @@ class Plan:
         for name in ("epochs", "batch_size", "accumulate"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} cannot be {getattr(self, name)}", hint="give 1 or more")
-        if not (math.isfinite(self.lr) and self.lr >= 0):
+        for name in ("epochs", "batch_size", "warmup", "accumulate", "patience", "save_every", "seed"):
+            if not 0 <= (getattr(self, name) or 0) < _MOST:
+                raise UsageError(f"{name} cannot be {getattr(self, name)}", hint="give a number from 0 to two billion")
+        if not 0 <= self.lr <= _LARGEST_RATE:
             raise UsageError(f"the learning rate cannot be {self.lr}", hint="give a number such as 0.001")
         schedules.rate(self.schedule, self.lr, 0, 1)
 

@@ -6,12 +6,17 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
+from sardonyx import external, machine
+from sardonyx.below import Folder, must_be_plain_names
 from sardonyx.errors import BrokenModel, InputError, NotFound
+from sardonyx.form import misfit
 from sardonyx.model import Model
 from sardonyx.proto import read_proto
 
@@ -125,24 +130,57 @@ class Manifest:
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=indent)
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> Manifest:
+    def from_json(cls, text: str | bytes, where: str) -> Manifest:
         try:
             found = json.loads(text)
             version = found.pop("format")
             if version != FORMAT:
                 raise InputError(
-                    f"{where} has the format {version}, and this is {FORMAT}", hint="prepare the artifacts again"
+                    f"{where} has the format {str(version)[:40]}, and this is {FORMAT}",
+                    hint="prepare the artifacts again",
                 )
+            wrong = misfit(found, _FORM)
+            if wrong:
+                raise ValueError(wrong)
             for name, kind in _PARTS.items():
                 found[name] = tuple(kind(**{**row, "shape": tuple(row["shape"])}) for row in found[name])
-            return cls(**{**found, "extra_outputs": tuple(found["extra_outputs"])})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            manifest = cls(**{**found, "extra_outputs": tuple(found["extra_outputs"])})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise BrokenModel(f"{where} is no manifest: {error}", hint="prepare the artifacts again") from error
+        manifest._must_be_sound(where)
+        return manifest
+
+    def _must_be_sound(self, where: str) -> None:
+        """Raises for files outside of the folder, types that are none, and tensors that no machine like this could hold."""
+        must_be_plain_names(self.files.values(), where)
+        total = 0
+        for tensor in (*self.inputs, *self.labels, *self.outputs, *self.state):
+            if tensor.dtype not in _DTYPES or any(isinstance(size, int) and size < 0 for size in tensor.shape):
+                raise BrokenModel(
+                    f"{where}: '{tensor.name}' is no tensor: {tensor.dtype}{list(tensor.shape)}",
+                    hint="prepare it again",
+                )
+        for kept in self.state:
+            if len(kept.sizes) != len(kept.shape):
+                raise BrokenModel(f"{where}: '{kept.name}' has sizes that vary", hint="prepare the artifacts again")
+            total += kept.elements * numpy_dtype(kept).itemsize
+        if total > machine.memory_bytes():
+            raise BrokenModel(
+                f"{where}: its parameters need {total:,} bytes, more than this machine's memory",
+                hint="prepare the artifacts again, or use a machine with more memory",
+            )
+        ends = sorted((each.offset, each.offset + each.elements) for each in self.trainable)
+        if any(one[1] > two[0] for one, two in pairwise(ends)) or (
+            ends and ends[-1][1] > sum(each.elements for each in self.trainable)
+        ):
+            raise BrokenModel(f"{where}: its parameters do not lie side by side", hint="prepare the artifacts again")
 
     @classmethod
     def of(cls, model: str | Path) -> Manifest:
-        """The manifest that a graph carries."""
-        props = {prop.key: prop.value for prop in read_proto(Path(model)).metadata_props}
+        """The manifest that a graph carries. A graph whose weights lie outside of its folder is refused."""
+        proto = read_proto(Path(model))
+        _must_stay_inside(proto, Path(model))
+        props = {prop.key: prop.value for prop in proto.metadata_props}
         if KEY not in props:
             raise InputError(
                 f"{model} is no training artifact",
@@ -153,10 +191,30 @@ class Manifest:
     @classmethod
     def open(cls, folder: str | Path) -> Manifest:
         """The manifest of a folder of artifacts."""
-        path = Path(folder) / MANIFEST
-        if not path.is_file():
-            raise NotFound(f"{folder} holds no training artifacts", hint=f"sardonyx train prepare MODEL -o {folder}")
-        return cls.from_json(path.read_text(encoding="utf-8"), str(path))
+        missing = NotFound(f"{folder} holds no training artifacts", hint=f"sardonyx train prepare MODEL -o {folder}")
+        if not Path(folder).is_dir():
+            raise missing
+        try:
+            with Folder(folder) as artifacts:
+                text = artifacts.read(MANIFEST, at_most=AT_MOST)
+        except NotFound:
+            raise missing from None
+        return cls.from_json(text, str(Path(folder) / MANIFEST))
+
+    def file(self, folder: str | Path, kind: str) -> Path:
+        """The path of one of the folder's files, which is a plain file of the folder itself."""
+        if kind not in self.files:
+            raise NotFound(f"{folder} has no {kind} file", hint="prepare the artifacts again")
+        with Folder(folder) as artifacts:
+            artifacts.size(self.files[kind], alone=False)
+        return Path(folder) / self.files[kind]
+
+    def graph(self, folder: str | Path, kind: str) -> Path:
+        """The path of one of the folder's graphs: its weights lie in the folder too, and it carries this very manifest."""
+        path = self.file(folder, kind)
+        if Manifest.of(path).to_json() != Manifest.from_json(self.to_json(), str(folder)).to_json():
+            raise BrokenModel(f"{path} and {MANIFEST} do not belong together", hint="prepare the artifacts again")
+        return path
 
     def put_into(self, *models: Model) -> None:
         for model in models:
@@ -166,6 +224,29 @@ class Manifest:
 _PARTS: dict[str, Any] = {
     "inputs": Tensor, "labels": Label, "outputs": Tensor, "parameters": Parameter, "buffers": Kept, "moments": Moment,
 }  # fmt: skip
+
+
+_TENSOR = {"name": str, "dtype": str, "shape": [(int, str, None)]}
+_KEPT = {**_TENSOR, "output": str}
+_FORM = {
+    "inputs": [_TENSOR], "labels": [{**_TENSOR, "classes": (int, None), "ignored": (int, None)}], "outputs": [_TENSOR],
+    "parameters": [{**_KEPT, "offset": int}], "buffers": [_KEPT],
+    "moments": [{**_KEPT, "parameter": str, "start": float}],
+    "loss": str, "extra_outputs": [str], "optimizer?": str, "options?": dict, "loss_options?": dict, "learning_rate?": str,
+    "step?": str, "seed?": (str, None), "reset?": str, "gradient_scale?": str, "files?": {str: str},
+    "custom_op_library?": (str, None),
+}  # fmt: skip
+_DTYPES = frozenset(
+    ("float16", "float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+)
+# The manifest of a graph of ten thousand parameters takes a few megabytes.
+AT_MOST = 32 << 20
+
+
+def _must_stay_inside(proto: onnx.ModelProto, path: Path) -> None:
+    trouble = external.findings(proto, path.parent)
+    if trouble:
+        raise BrokenModel(f"{path}: {trouble[0].where}: {trouble[0].message}", hint=trouble[0].hint)
 
 
 def numpy_dtype(tensor: Tensor) -> np.dtype[Any]:

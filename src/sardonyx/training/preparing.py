@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sardonyx import progress
+from sardonyx import lock, progress
 from sardonyx.errors import InputError, OutputError, SardonyxError, UsageError
-from sardonyx.files import replacing_folder
+from sardonyx.files import replacing_folder, temporary_folder
 from sardonyx.gradient.engine import Blocker, blockers
 from sardonyx.gradient.prepare import prepared
 from sardonyx.model import Model
@@ -88,7 +88,7 @@ def prepare_folder(source: Any, output: Path, request: Request, opening: Mapping
     request = replace(request, freeze=(*request.freeze, *sorted(behind)))
     with progress.task("differentiate"):
         graphs = _assembled(model, request)
-    with replacing_folder(output, known_by=MANIFEST) as temporary:
+    with _unused(output), replacing_folder(output, known_by=MANIFEST) as temporary:
         manifest = write(graphs, temporary)
     batch = _batch(manifest)
     seconds, trouble = _trial(output, manifest, batch)
@@ -97,14 +97,21 @@ def prepare_folder(source: Any, output: Path, request: Request, opening: Mapping
     return _prepared(output, manifest, found)
 
 
+@contextmanager
+def _unused(folder: Path) -> Iterator[None]:
+    """Nobody trains in the folder that is replaced."""
+    with lock.held(lock.inside(folder), folder) if folder.is_dir() and any(folder.iterdir()) else nullcontext():
+        yield
+
+
 def opened(source: Any, opening: Mapping[str, Any]) -> Model:
     """The model of a source: an ONNX file as it is, anything else through `convert`, with its training operators kept."""
     if isinstance(source, Model) or str(source).endswith(".onnx"):
         return Model.load(source)
     from sardonyx.convert import convert
 
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-        path = Path(scratch) / "model.onnx"
+    with temporary_folder() as scratch:
+        path = scratch / "model.onnx"
         report = convert(source, path, training=True, **opening)
         if not report.ok:
             raise InputError(
@@ -170,7 +177,7 @@ def _batch(manifest: Manifest) -> int:
 def _trial(folder: Path, manifest: Manifest, batch: int) -> tuple[float | None, str]:
     """The seconds that a step takes here on generated data, the best of a few, so that the run can be foreseen."""
     try:
-        state = CheckpointState.load_checkpoint(folder / manifest.files["checkpoint"])
+        state = CheckpointState.load_checkpoint(manifest.file(folder, "checkpoint"))
         stepper = FusedStep(folder, manifest, state)
         feeds = signature(manifest).sample(sizes=sizes_for(manifest, batch))
         for label in manifest.labels:

@@ -7,7 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from sardonyx import progress, registry
+from sardonyx import lock, progress, registry
+from sardonyx.below import Folder
 from sardonyx.errors import NotFound, UsageError
 from sardonyx.files import check_target
 from sardonyx.report import Report, Table
@@ -32,12 +33,13 @@ def train_folder(
     if plot is not None:
         registry.need("report", for_what="a plot")
         check_target(plot)
-    state = _begin(folder, manifest, resume=resume, restart=restart)
-    plan = _plan(state, epochs, options)
-    samples = open_data(data, manifest, batch=plan.batch_size)
-    held_out = None if valid is None else open_data(valid, manifest, batch=plan.batch_size)
-    run = Run(folder, manifest, state, plan, samples, held_out, Settings(threads=threads))
-    course, early = run.go()
+    with lock.held(lock.inside(folder), folder):
+        state = _begin(folder, manifest, resume=resume, restart=restart)
+        plan = _plan(state, epochs, options)
+        samples = open_data(data, manifest, batch=plan.batch_size)
+        held_out = None if valid is None else open_data(valid, manifest, batch=plan.batch_size)
+        run = Run(folder, manifest, state, plan, samples, held_out, Settings(threads=threads))
+        course, early = run.go()
     if plot is not None:
         from sardonyx.training.plot import draw
 
@@ -64,7 +66,7 @@ def export_folder(folder: Path, output: Path, *, checkpoint: str | None, outputs
     manifest = Manifest.open(folder)
     name = checkpoint or next((each for each in (BEST, LAST) if (folder / each).is_file()), START)
     state = _state(folder, manifest, name)
-    evaluation = folder / manifest.files["evaluation"]
+    evaluation = manifest.graph(folder, "evaluation")
     check_target(output)
     model = export_inference(evaluation, state, outputs)
     error = difference(evaluation, model, state, signature(manifest).sample())
@@ -84,11 +86,14 @@ def export_folder(folder: Path, output: Path, *, checkpoint: str | None, outputs
 
 
 def _state(folder: Path, manifest: Manifest, name: str) -> CheckpointState:
-    path = folder / (manifest.files["checkpoint"] if name == START else name)
-    if not path.is_file():
+    file = manifest.files.get("checkpoint", START) if name == START else name
+    try:
+        with Folder(folder) as artifacts:
+            artifacts.size(file, alone=False)
+    except NotFound as error:
         there = [each for each in (BEST, LAST, START) if (folder / each).is_file()]
-        raise NotFound(f"{folder} has no checkpoint '{name}'", hint=f"it has {', '.join(there) or 'none'}")
-    state = CheckpointState.load_checkpoint(path)
+        raise NotFound(f"{folder} has no checkpoint '{name}'", hint=f"it has {', '.join(there) or 'none'}") from error
+    state = CheckpointState.load_checkpoint(folder / file)
     state.check(manifest)
     return state
 

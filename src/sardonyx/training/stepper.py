@@ -8,11 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from sardonyx.errors import UsageError
+from sardonyx.errors import BrokenModel, UsageError
 from sardonyx.run.session import DEFAULTS, Settings
 from sardonyx.signature import Arrays
 from sardonyx.training.api import Module, Optimizer
-from sardonyx.training.bound import Bound, kept_outputs
+from sardonyx.training.bound import Bound, kept_outputs, one_number
 from sardonyx.training.checkpoint import CheckpointState
 from sardonyx.training.manifest import Manifest
 from sardonyx.training.optimizers import OPTIMIZERS
@@ -36,13 +36,17 @@ class FusedStep:
         state.add_moments(manifest)
         # Parameters are read by the backward pass while their next values are written.
         alternating = [tensor.name for tensor in (*manifest.trainable, *manifest.buffers)]
+        if manifest.optimizer not in OPTIMIZERS:
+            raise BrokenModel(f"{folder} has an unknown optimizer '{manifest.optimizer}'", hint="prepare it again")
         if OPTIMIZERS[manifest.optimizer].rereads:
             alternating += [moment.name for moment in manifest.moments]
         kept = kept_outputs(manifest.state)
         self._bound = Bound(
-            folder / manifest.files["step"], state.arrays, kept, settings=settings,
+            manifest.graph(folder, "step"), state.arrays, kept, settings=settings,
             alternating=[name for name in alternating if kept[name]],
         )  # fmt: skip
+        if not self._bound.outputs:
+            raise BrokenModel(f"{folder}: the graph of a step gives no loss", hint="prepare it again")
         self._state, self._seed = state, seed
         self._rate, self._number, self._mask = np.zeros((), np.float32), np.zeros((), np.int64), np.zeros((), np.int64)
         self._numbers: Arrays = {manifest.learning_rate: self._rate, manifest.step: self._number}
@@ -53,7 +57,7 @@ class FusedStep:
         (batch,) = batches
         number = self._state.step + 1
         self._rate[...], self._number[...], self._mask[...] = rate, number, self._seed + number
-        loss = float(self._bound.run({**batch, **self._numbers})[0])
+        loss = one_number(self._bound.run({**batch, **self._numbers})[0])
         self._state.step = number
         return loss
 
@@ -66,8 +70,8 @@ class AccumulatedStep:
     ) -> None:
         if "optimizer" not in manifest.files:
             raise UsageError(f"{folder} has no optimizer", hint="prepare it again with --optimizer")
-        self._module = Module(folder / manifest.files["training"], state, settings=settings)
-        self._optimizer = Optimizer(folder / manifest.files["optimizer"], self._module, settings=settings)
+        self._module = Module(manifest.graph(folder, "training"), state, settings=settings)
+        self._optimizer = Optimizer(manifest.graph(folder, "optimizer"), self._module, settings=settings)
         self._names = self._module.input_names()
         self._state, self._seed = state, seed
 
@@ -78,7 +82,7 @@ class AccumulatedStep:
             # Each batch of each step has its own mask, whenever the run was resumed.
             self._module.seed = self._seed + (self._state.step + 1) * 65_537 + index - self._module.calls
             found = self._module(*(batch[name] for name in self._names))
-            losses.append(float(found[0] if isinstance(found, tuple) else found))
+            losses.append(one_number(np.asarray(found[0] if isinstance(found, tuple) else found)))
         self._optimizer.set_learning_rate(rate)
         self._optimizer.step(1 / len(batches))
         return float(np.mean(losses))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from sardonyx.bench.interleave import Turn, timed
 from sardonyx.bench.process import Process
 from sardonyx.bench.variants._variant import Cold, How, as_onnx, existing, onnx_bytes
 from sardonyx.errors import UsageError
+from sardonyx.files import temporary_folder
 from sardonyx.model import Model
 from sardonyx.run.session import Session, Settings, provider_name
 from sardonyx.signature import Arrays, Signature
@@ -30,9 +30,9 @@ def opened(source: Any, how: How) -> Iterator[OnnxVariant]:
     found = as_onnx(source)
     if found is None:
         raise UsageError(f"{source} is not an ONNX model", hint="leave the prefix out to run it in its own framework")
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
+    with temporary_folder() as scratch:
         # A model in memory is written out, so that its size and its cold start are those of the file it would be.
-        path = found.save(Path(scratch) / "model.onnx") if isinstance(found, Model) else existing(found)
+        path = found.save(scratch / "model.onnx") if isinstance(found, Model) else existing(found)
         yield OnnxVariant(path, how)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
+from sardonyx.files import temporary_folder
 from sardonyx.model import Model
 from sardonyx.quantize.schemes._matmul import has_products, with_matmuls
 from sardonyx.quantize.schemes._tool import tool
@@ -33,8 +32,8 @@ def variants(subject: Subject) -> Iterator[Variant]:
     proto = with_matmuls(subject.model).to_proto()
     del proto.graph.value_info[:]  # types that it would trust although it transposes weights
     proto.metadata_props.add(key=_PREPARED, value="onnxruntime.quant")
-    with tool("onnxruntime's quantize_dynamic"), tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-        source, target = Path(scratch) / "float.onnx", Path(scratch) / "dynamic.onnx"
+    with tool("onnxruntime's quantize_dynamic"), temporary_folder() as scratch:
+        source, target = scratch / "float.onnx", scratch / "dynamic.onnx"
         onnx.save(proto, source)
         quantize_dynamic(
             source, target, op_types_to_quantize=["MatMul"], per_channel=True, reduce_range=not subject.vnni,

@@ -66,6 +66,9 @@ def string_columns(transformer, names, width):
     name = type(transformer).__name__
     if name == "ColumnTransformer":
         return {column for part in transformer.transformers_ for column in _strings_of_part(part, names, width)}
+    if hasattr(transformer, "transformer_list"):  # of a union, each of whose parts sees all columns
+        parts = [first_step(part) for _, part in transformer.transformer_list if hasattr(part, "fit")]
+        return {column for part in parts for column in string_columns(part, names, width)}
     if name in ENCODERS:
         return {i for i, known in enumerate(transformer.categories_) if numpy.asarray(known).dtype.kind in "OUS"}
     flags = getattr(transformer, "is_categorical_", None)  # of a histogram gradient boosting

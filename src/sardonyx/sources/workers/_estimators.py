@@ -5,7 +5,7 @@ import warnings
 import numpy
 
 from ._columns import inputs_of, table_of
-from ._telling import as_type, draw, holes, precision, takes_infinity, telling, typed
+from ._telling import as_type, draw, holes, precision, takes_infinity, telling, typed, unsized
 
 SELECTORS = ("RFE", "RFECV")  # they predict as well, but a pipeline uses them to select, and so does the export
 
@@ -22,6 +22,9 @@ ANSWERS = {
 # What a fitted tree, or an ensemble of a boosting library, has.
 TREES = ("tree_", "_predictors", "get_booster", "booster_", "get_all_params")
 SUPPORT_VECTORS = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
+
+
+DECIDED = 256  # rows on which labels are held against probabilities
 
 
 class Refused(Exception):
@@ -70,10 +73,13 @@ def describe(model):
         "outputs": [{"name": n, "shape": None if rest is None else ["batch", *rest]} for n, rest in named],
         "framework": "sklearn",
         "estimator": type(model).__name__,
+        "unsized": unsized(model, inputs, found, kinds),
         "columns": list(map(str, getattr(model, "feature_names_in_", ()))),
         "kind": kind(model),
         "ties": _ties(model),
-        "decided_by": decided_by([name for name, _ in named]),
+        "decided_by": decided_by([name for name, _ in named])
+        if _probabilities_decide(model, inputs, found, ask)
+        else {},
         "link": _link(model),
         "allow_nan": bool(missing),
         "missing": missing,
@@ -126,6 +132,26 @@ def answers_in_single(model):
     members = numpy.ravel(numpy.asarray(getattr(last, "estimators_", ()), dtype=object)).tolist()
     parts = [last, *members[:1]]
     return any(type(part).__name__ in SUPPORT_VECTORS or any(hasattr(part, name) for name in TREES) for part in parts)
+
+
+def _probabilities_decide(model, inputs, found, ask):
+    """Whether the label is always the class of the largest probability, the first of several: some decide by other scores.
+
+    Larger rows are asked too, where probabilities may be all zero or one and often the same.
+    """
+    rows = draw(inputs, found, DECIDED)
+    larger = {name: array * 3 if array.dtype.kind == "f" else array for name, array in rows.items()}
+    classes = getattr(model, "classes_", None)
+    for answers in filter(None, (ask(rows), ask(larger))):
+        given = dict(answers)
+        shares = next((array for name, array in answers if name != "label"), None)
+        if not isinstance(classes, numpy.ndarray) or "label" not in given or shares is None:
+            continue  # several answers, each with classes of its own
+        if shares.ndim != 2 or classes.shape != shares.shape[1:] or given["label"].size != len(shares):
+            continue
+        if (classes[shares.argmax(1)] != given["label"].reshape(-1)).any():
+            return False
+    return True
 
 
 def decided_by(names):

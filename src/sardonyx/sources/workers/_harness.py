@@ -17,13 +17,28 @@ sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != H
 import contextlib
 import gc
 import importlib
+import importlib.util
 import json
 import random
-import signal
 import threading
 import time
 import traceback
 import types
+
+
+def beside(name):
+    """A file of this folder as a module, whether this one is run by its path or imported as part of Sardonyx."""
+    known = "sardonyx" + name
+    if known not in sys.modules:
+        spec = importlib.util.spec_from_file_location(known, os.path.join(HERE, name + ".py"))
+        sys.modules[known] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[known])
+    return sys.modules[known]
+
+
+_confined, _clock = beside("_confined"), beside("_clock")
+if __name__ == "__main__":
+    _confined.add_folders()
 
 import numpy
 
@@ -33,6 +48,8 @@ def main():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     worker, held = None, {}
+    if len(sys.argv) > 2:
+        _confined.confine(json.loads(sys.argv[2]))
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     for line in sys.stdin:
         request = json.loads(line)
@@ -42,6 +59,8 @@ def main():
             answer = {"ok": True, **TASKS[request["do"]](worker, held, request)}
         except Exception as error:
             answer = {"ok": False, "error": describe_error(error)}
+        if _confined.ATTEMPTS:
+            answer = {"ok": False, "error": describe_error(_confined.escape())}
         answer["seconds"] = time.perf_counter() - started
         answer["processor"] = time.process_time()
         answers.write(json.dumps(answer) + "\n")
@@ -67,6 +86,7 @@ def open_source(worker, held, request):
     source = request["source"]
     # A factory that draws random weights must draw the same ones in every process that opens it.
     reseed(worker, 0)
+    _confined.watch()
     held["model"] = worker.adopt(built(source), source) if source["form"] == "factory" else worker.load(source)
     return {"versions": versions(worker)}
 
@@ -75,10 +95,10 @@ def built(source):
     """What `file.py:name` or `package.module:name` stands for; functions and classes are called."""
     path, name = source["path"], source["attribute"]
     if path.endswith(".py"):
-        sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+        import_from(os.path.dirname(os.path.abspath(path)))
         module = importlib.import_module(os.path.basename(path)[: -len(".py")])
     else:
-        sys.path.insert(0, os.getcwd())
+        import_from(os.getcwd())
         module = importlib.import_module(path)
     if not hasattr(module, name):
         raise AttributeError(
@@ -86,6 +106,12 @@ def built(source):
         )
     found = getattr(module, name)
     return found() if isinstance(found, type) or type(found).__name__ == "function" else found
+
+
+def import_from(folder):
+    """Imports also look into the folder of the user's code: after the standard library, before what is installed."""
+    installed = [i for i, entry in enumerate(sys.path) if os.path.basename(entry) in ("site-packages", "dist-packages")]
+    sys.path.insert(installed[0] if installed else len(sys.path), folder)
 
 
 def describe(worker, held, request):
@@ -257,7 +283,7 @@ def predict_files(worker, model, paths, double, coverage=None, limit=None):
 def answer(worker, model, inputs, double=False, coverage=None, limit=None):
     """The model's outputs, and what was seen of its code: {"reached": [[branch, outcome]], "gaps": {branch: numbers}}."""
     started = time.process_time()  # which a busy machine does not lengthen
-    with within(limit):
+    with _clock.within(limit):
         if coverage is None:
             return worker.predict(model, inputs, double=double), {"seconds": time.process_time() - started}
         outputs = coverage.run(
@@ -269,30 +295,6 @@ def answer(worker, model, inputs, double=False, coverage=None, limit=None):
 
 def _has_nan(array):
     return array.dtype.kind == "f" and bool((array != array).any())
-
-
-class TooSlow(Exception):
-    """An input that takes far longer than the others, such as a count that the model loops over."""
-
-
-@contextlib.contextmanager
-def within(limit):
-    """Ends the block by `TooSlow` after so many seconds, where the system can (the main thread of a Unix process)."""
-    able = limit and hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    if not able:
-        yield
-        return
-
-    def stop(number, frame):
-        raise TooSlow("no answer within %g s" % limit)
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, limit)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def read_arrays(path):
@@ -328,7 +330,7 @@ def describe_error(error):
         "type": type(error).__name__,
         "message": str(error),
         "where": getattr(error, "where", "") or where,
-        "hint": getattr(error, "hint", ""),
+        "hint": getattr(error, "hint", "") or _confined.hint(error),
         "traceback": "".join(tail)[-4000:],
     }
 

@@ -13,7 +13,7 @@ import types
 
 import numpy
 
-from ._places import PLAIN, Array, Attributes, Cell, Generator, Mapping, Sequence, joined
+from ._places import PLAIN, Array, Attributes, Cell, Generator, Mapping, Sequence, joined, values_of
 
 MOST = 20000  # containers and objects looked at: far more than a model holds, few enough for a tenth of a second
 LARGEST = 1 << 22  # bytes of an array that is copied; a larger one is a table of weights
@@ -26,12 +26,15 @@ GENERATORS = (random.Random, numpy.random.Generator, numpy.random.RandomState)
 
 
 class Snapshot:
-    """What the roots hold now. `random` holds the generators apart: they change by being used."""
+    """What the roots hold now. `random` holds the generators apart: they change by being used.
 
-    def __init__(self, *roots, ignored=()):
-        self._roots, self._ignored = roots, frozenset(ignored)
+    `names` are those of the roots; attributes that are `ignored` are not looked at, and neither are more than `most` objects.
+    """
+
+    def __init__(self, *roots, ignored=(), names=None, most=MOST):
         self.random, self.places = [], []
-        for place in _places(roots, self._ignored):
+        named = zip(map(_called, roots) if names is None else names, roots)
+        for place in _places(named, frozenset(ignored), most=most):
             (self.random if isinstance(place, Generator) else self.places).append(place)
 
     def changed(self):
@@ -60,7 +63,7 @@ class Snapshot:
 def reached(*roots):
     """Every object that the walk from the roots looks at."""
     seen = []
-    for _ in _places(roots, frozenset(), seen):
+    for _ in _places([(_called(root), root) for root in roots], frozenset(), seen):
         pass
     return seen
 
@@ -68,11 +71,11 @@ def reached(*roots):
 # The walk
 
 
-def _places(roots, ignored, visited=None):
-    """Everything that can change behind the roots, each once. What was looked at is added to `visited`."""
-    waiting = collections.deque((_called(root), root) for root in roots)
+def _places(named, ignored, visited=None, most=MOST):
+    """Everything that can change behind the named roots, each once. What was looked at is added to `visited`."""
+    waiting = collections.deque(named)
     seen, visited = set(), [] if visited is None else visited
-    while waiting and len(seen) < MOST:
+    while waiting and len(seen) < most:
         name, value = waiting.popleft()
         if id(value) in seen or isinstance(value, (*PLAIN, types.ModuleType)):
             continue
@@ -83,7 +86,11 @@ def _places(roots, ignored, visited=None):
         elif isinstance(value, numpy.ndarray):
             if value.nbytes <= LARGEST and value.flags.writeable:
                 yield Array(name, value)
-        elif type(value) is dict:
+        elif values_of(value) is not None:  # a tensor of PyTorch, whose values are seen through an array
+            view = values_of(value)
+            if view.nbytes <= LARGEST:
+                yield Array(name, view)
+        elif type(value) in (dict, collections.OrderedDict, collections.defaultdict, collections.Counter):
             yield Mapping(name, value)
             waiting.extend((joined(name, key), item) for key, item in value.items())
         elif isinstance(value, (list, set, collections.deque)) and type(value).__module__ in (

@@ -188,8 +188,22 @@ def _is_number(value):
     return isinstance(value, (int, float, numpy.number)) and not isinstance(value, bool)
 
 
+def values_of(value):
+    """The values of a PyTorch tensor as an array that shares its memory; None for others, and for types that numpy lacks."""
+    if not (hasattr(value, "detach") and hasattr(value, "numpy")):
+        return None
+    try:
+        return value.detach().cpu().numpy()
+    except (
+        AttributeError,
+        RuntimeError,
+        TypeError,
+    ):  # a sparse or quantised one, bfloat16, a meta tensor, a key of JAX
+        return None
+
+
 def _far(value):
-    return value + (1000 if isinstance(value, (int, numpy.integer)) else 1000.0)
+    return value + (100_000 if isinstance(value, (int, numpy.integer)) else 1000.0)
 
 
 def _same(one, two):
@@ -197,6 +211,7 @@ def _same(one, two):
         return True
     if type(one) is not type(two):
         return False
+    one, two = (value if values_of(value) is None else values_of(value) for value in (one, two))
     if isinstance(one, numpy.ndarray):
         return one.shape == two.shape and one.dtype == two.dtype and one.tobytes() == two.tobytes()
     if isinstance(one, itertools.count):

@@ -96,7 +96,7 @@ def paths(model, inputs, seed=0):
             turned, changed = edges(forest, for_splits, random, there=way.there, back=way.back)
         except Exception as error:  # a step may refuse what only this search feeds it
             found["leaves"] += int(forest.leaf.sum())
-            found["blocked"] = f"{type(error).__name__}: {error}"[:200]
+            found["blocked"] = str(error)[:200] or type(error).__name__
             continue
         found["leaves"] += leaves
         found["reached"] += reached

@@ -5,12 +5,12 @@ import numpy
 from ._harness import alike
 
 
-def steadiness(call, seed, snapshot):
+def steadiness(call, seed, snapshot, others=None):
     """What differs when the same inputs come again; the model is left as it was.
 
     "random": names of outputs that other draws change; "state": names of outputs that depend on earlier calls; "changes": names
     of what a call changes in the model, where an answer depends on it. `call()` gives [(name, array)], `snapshot()` what the
-    model holds.
+    model holds; `others()` calls it with other inputs.
     """
     call()  # what is built at the first call is built now
     before = snapshot()
@@ -26,6 +26,9 @@ def steadiness(call, seed, snapshot):
         other = call()
         random = differing(first, again) | differing(first, other)
         state = _depending(call, seed, first, before, after) - random if changed else set()
+        if not state and others is not None:
+            changed, state = _after_others(call, seed, first, before, others)
+            state -= random
     finally:
         before.restore()
     return {"random": sorted(random), "state": sorted(state), "changes": changed if state else []}
@@ -46,6 +49,19 @@ def _depending(call, seed, first, before, after):
         if found:
             return found
     return set()
+
+
+def _after_others(call, seed, first, before, others):
+    """What a call with other inputs changes, and the outputs that depend on it: it may keep the last inputs, or their mean."""
+    before.restore()
+    seed(1)
+    try:
+        others()
+        changed = before.changed()
+        seed(1)
+        return changed, differing(first, call())
+    except Exception:  # it does not take such inputs
+        return [], set()
 
 
 def differing(first, second):

@@ -112,6 +112,9 @@ def _encoders(model, columns=None):
         for _, part, chosen in getattr(step if inner is None else inner, "transformers_", ()):
             if hasattr(part, "fit"):
                 yield from _encoders(part, [mine[place] for place in _places(step, chosen)])
+        for _, part in getattr(step, "transformer_list", ()):
+            if hasattr(part, "fit"):
+                yield from _encoders(part, mine)
         if not type(step).__name__.endswith("Imputer"):
             return
 
@@ -158,10 +161,12 @@ def _column(item, place, found, count, random):
         return random.integers(0, 2, count)
     if not marks:
         return 1 + 0.1 * random.standard_normal(count) * (count > 2)
-    low, high = min(marks), max(marks)
-    if low == high:  # one number says how large the values are, not how far they spread
-        return low + (0.1 * abs(low) or 1.0) * random.standard_normal(count)
-    return low + random.random(count) * (high - low)
+    marks = numpy.unique(marks)
+    if len(marks) == 1:  # one number says how large the values are, not how far they spread
+        return marks[0] + (0.1 * abs(marks[0]) or 1.0) * random.standard_normal(count)
+    # Between two neighbours, so that most rows lie where most landmarks do.
+    chosen = random.integers(0, len(marks) - 1, count)
+    return marks[chosen] + random.random(count) * (marks[chosen + 1] - marks[chosen])
 
 
 def holes(inputs, rows, ask):
@@ -200,6 +205,35 @@ def precision(model, inputs, found, ask):
     if taken != ["float32", "float64"] or was_fitted_in_single(model):
         return taken
     return taken[::-1] if turns_on_data(model) or is_coarse(inputs, found, ask) else taken
+
+
+def unsized(model, inputs, found, kinds):
+    """The float columns of which nothing shows how large they are, where float32 is taken and float64 might be needed."""
+    if kinds != ["float32", "float64"] or was_fitted_in_single(model):
+        return []
+    names = list(map(str, getattr(model, "feature_names_in_", ())))
+    columns = [
+        (item["name"], place)
+        for item in inputs
+        if item["dtype"].startswith("float")
+        for place in range(_places_of(item))
+    ]
+    return [
+        names[index] if len(names) == len(columns) else f"{name}[:, {place}]"
+        for index, (name, place) in enumerate(columns)
+        if not _shown(found, name, place)
+    ]
+
+
+def _shown(found, name, place):
+    return any(
+        len((found.get(kind) or {}).get(name) or ()) > place and found[kind][name][place]
+        for kind in ("landmarks", "categories")
+    )
+
+
+def _places_of(item):
+    return item["shape"][1] if len(item["shape"]) > 1 and isinstance(item["shape"][1], int) else 1
 
 
 def typed(inputs, kinds):

@@ -8,6 +8,7 @@ import keras
 import numpy
 import tensorflow as tf
 
+from ._harness import other_values
 from ._steady import roughly, steadiness
 from ._tensors import distinct, is_too_slow, leaves, plain, to_array, to_spec
 from ._tf_double import InDouble
@@ -130,13 +131,16 @@ class Network:
     def steadiness(self, inputs):
         """What differs between calls. A function is also run without its graph, so that its Python code runs at each call."""
         self.find_state(inputs)
-        named = tensors_of(self, inputs)
+        named, different = tensors_of(self, inputs), tensors_of(self, other_values(inputs))
 
         def call():
             return [(name, to_array(name, tensor)) for name, tensor in self.run(named)]
 
+        def others():
+            self.run(different)
+
         with self.undisturbed():
-            found = steadiness(call, seed, self.state)
+            found = steadiness(call, seed, self.state, others)
         if self._fills_table and found["random"]:  # it cannot be put back, so that each call finds it changed
             return {"random": [], "state": found["random"], "changes": ["a lookup table"]}
         return found if self.model is not None or not self.code else self._with_python(found, call)

@@ -1,5 +1,6 @@
 """A PyTorch model whose state goes in and comes out: what a call changes in the module is an argument and a result of forward."""
 
+import functools
 import inspect
 
 import torch
@@ -18,8 +19,8 @@ class Explicit(torch.nn.Module):
         self.inner, self.names = inner, list(names)
 
     def _owner(self, name):
-        path, _, attribute = name.rpartition(".")
-        return self.inner.get_submodule(path), attribute
+        *path, attribute = name.split(".")
+        return functools.reduce(getattr, path, self.inner), attribute
 
     def value(self, name):
         owner, attribute = self._owner(name)

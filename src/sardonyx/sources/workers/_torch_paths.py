@@ -14,13 +14,15 @@ from ._torch_refusals import is_users
 
 # Sizes to try a condition on: one that holds for all of them does not narrow anything. An exporter leaves out 0 and 1 by itself.
 SIZES = {1: (2, 3, 4, 5, 7, 8, 9, 16, 31, 64, 100, 1000, 10**6), 2: (2, 3, 7, 64, 10**6)}  # by the number of symbols
+# Functions that answer with Python's own truth, without a warning of the recorder.
+COMPARISONS = ("equal", "allclose")
 _HERE = os.path.dirname(os.path.realpath(__file__)) + os.sep
 
 
 @contextlib.contextmanager
 def recorded(found):
     """While the block lasts, adds the user's line to the list for each value of a recorded run that becomes a constant."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, _comparisons(found):
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", torch.jit.TracerWarning)
         try:
@@ -29,6 +31,30 @@ def recorded(found):
             for item in caught:
                 if issubclass(item.category, torch.jit.TracerWarning) and is_users(item.filename):
                     _explain(found, _line(item.filename, item.lineno), _first_sentence(item.message))
+
+
+@contextlib.contextmanager
+def _comparisons(found):
+    """Adds the user's lines that compare whole tensors: their answer is Python's own, and the recorder says nothing of it."""
+    places = [(holder, name) for holder in (torch, torch.Tensor) for name in COMPARISONS]
+    usual = [(holder, name, getattr(holder, name), name in vars(holder)) for holder, name in places]
+    for holder, name, function, _ in usual:
+        setattr(holder, name, _noting(found, function))
+    try:
+        yield
+    finally:
+        for holder, name, function, own in usual:
+            setattr(holder, name, function) if own else delattr(holder, name)
+
+
+def _noting(found, function):
+    def compare(*args, **kwargs):
+        where = _innermost(traceback.extract_stack()[:-1])
+        if where is not None:
+            _explain(found, where, f"{function.__name__} of tensors gives a Python bool, which becomes a constant")
+        return function(*args, **kwargs)
+
+    return compare
 
 
 @contextlib.contextmanager

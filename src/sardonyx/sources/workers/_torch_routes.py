@@ -21,6 +21,7 @@ from ._torch_wrapper import is_plain, wrapped
 DYNAMO_NEWEST = getattr(_constants, "ONNX_MAX_OPSET", 18)
 SCRIPT_NEWEST = getattr(_constants, "ONNX_TORCHSCRIPT_EXPORTER_MAX_OPSET", 17)
 SCRIPT_OLDEST = 7
+HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 ONE_FILE = 1_800_000_000  # protobuf holds 2 GB; beyond this many bytes the weights go into a file beside the model
 
 
@@ -103,14 +104,32 @@ ROUTES = {
 @contextlib.contextmanager
 def flat(model, call):
     """Gives the model a `forward` of tensors only while the block lasts. A module around it would rename its weights."""
-    own = vars(model).get("forward")
-    model.forward = flattened(model.forward, call)
+    own, hooks = vars(model).get("forward"), {name: vars(model)[name] for name in HOOKS if vars(model).get(name)}
+    model.forward = flattened(_hooked(model, hooks) if hooks else model.forward, call)
+    vars(model).update({name: type(kept)() for name, kept in hooks.items()})
     try:
         yield
     finally:
+        vars(model).update(hooks)
         del model.forward
         if own is not None:
             model.forward = own
+
+
+def _hooked(model, hooks):
+    """A call of the model with its own hooks: they take what its `forward` gives, not the tuple that is exported."""
+    usual = model.forward
+
+    def call(*args, **kwargs):
+        exported, model.forward = model.forward, usual
+        vars(model).update(hooks)
+        try:
+            return model(*args, **kwargs)
+        finally:
+            model.forward = exported
+            vars(model).update({name: type(kept)() for name, kept in hooks.items()})
+
+    return call
 
 
 def flattened(function, call):

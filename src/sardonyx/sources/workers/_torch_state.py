@@ -1,16 +1,22 @@
 """Copies of a PyTorch model, what a call changes in it, and whether it answers alike when it is asked again."""
 
 import copy
+import time
 
 import torch
 
-from ._harness import alike, differences, other_values
+from ._harness import alike, differences, is_user_code, other_values
+from ._held import Snapshot
 from ._torch_call import Call, distinct, leaves, to_array, to_tensor
 
-# Calls in a row that are made of a model that changes itself, and calls that its counters are then set ahead by.
-LATER, MANY = 12, 100_000
-# A global container with more entries is data, and is not copied.
-SMALL = 256
+# Calls in a row that are made of a model that changes itself, at least and at most, and the seconds that they may take.
+FEWEST_CALLS, MOST_CALLS, SECONDS = 12, 256, 1.0
+# Calls that the counters of such a model are then set ahead by.
+MANY = 100_000
+# What torch.nn.Module keeps for itself. Tensors and parts of a module are looked at by name.
+OWN = frozenset(vars(torch.nn.Module()))
+# Objects among the globals of a model's code that are put back after each call. With more of them, they are data.
+OUTSIDE = 2000
 SCRIPTED = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
 
 
@@ -22,7 +28,7 @@ class Guard:
     def __init__(self, module, with_buffers):
         self._module, self._with_buffers, self._kept, self._calls = module, with_buffers, None, 0
         self.changed = []
-        self._outside = Outside(module)
+        self._outside = _outside(module)
         self._keep()
 
     def _tensors(self):
@@ -50,51 +56,6 @@ class Guard:
         self._versions = [tensor._version for _, tensor, _ in self._kept]
 
 
-class Outside:
-    """What the model's own code may keep outside of it: small containers and numbers among its globals and in its closures."""
-
-    def __init__(self, module):
-        self._kept = []  # (namespace, name, the object, a copy of it)
-        if isinstance(module, SCRIPTED):
-            return
-        kinds = {type(part) for part in module.modules() if type(part).__module__.partition(".")[0] != "torch"}
-        functions = [value for kind in kinds for value in vars(kind).values() if hasattr(value, "__code__")]
-        for function in functions:
-            for name in _names_in(function.__code__):
-                self._keep(function.__globals__, name)
-
-    def _keep(self, namespace, name):
-        value = namespace.get(name)
-        if not isinstance(value, (dict, list, set, bool, int, float, str)) or any(
-            one[2] is value for one in self._kept
-        ):
-            return
-        if isinstance(value, (dict, list, set)) and len(value) > SMALL:
-            return
-        try:
-            self._kept.append((namespace, name, value, copy.deepcopy(value)))
-        except Exception:  # it holds what cannot be copied, such as a module
-            return
-
-    def restore(self):
-        for namespace, name, value, kept in self._kept:
-            namespace[name] = value
-            if isinstance(value, (dict, set)):
-                value.clear()
-                value.update(copy.deepcopy(kept))
-            elif isinstance(value, list):
-                value[:] = copy.deepcopy(kept)
-
-
-def _names_in(code):
-    """The global names that a function and the functions inside it read."""
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if hasattr(constant, "co_names"):
-            found |= _names_in(constant)
-    return found
-
-
 def steadiness(held, inputs, reseed):
     """The outputs that change when the same copy is asked again, or with other seeds, and what a call changes in the model."""
     call = Call(held.parameters, inputs)
@@ -114,8 +75,11 @@ def steadiness(held, inputs, reseed):
     before = _state(model)
     first = ask(model, 1)
     changes = _differing(before, _state(model))
-    again = ask(model, 1)
-    later = _later(lambda: ask(model, 1), model, changes, first) if changes and held.copies else again
+    kept = _python_values(model)  # what is built at the first call is built by now
+    later = ask(model, 1)
+    changes += [name for name in kept.changed() if name not in changes]
+    if held.copies and changes:
+        later = _later(ask, model, other_values(inputs), (changes, kept), first)
     if held.copies and not differences(first, later, first)["state"]:
         later = _after_others(ask, duplicate(held.module), other_values(inputs), first)
     other = ask(duplicate(held.module) if held.copies else held.module, 2)
@@ -135,29 +99,61 @@ def _after_others(ask, model, others, first):
     return ask(model, 1)
 
 
-def _later(call, model, changes, first):
+def _later(ask, model, others, changed, first):
     """The answer of a later call that differs from the first, or the last one: after some calls, and after very many."""
-    answer = first
-    for _ in range(LATER):
-        answer = call()
+    answer, start = first, time.perf_counter()
+    for number in range(MOST_CALLS):
+        if number >= FEWEST_CALLS and time.perf_counter() - start > SECONDS:
+            break
+        # Every other time something else: a mean over the last inputs is the answer itself while they are all the same.
+        answer = _after_others(ask, model, others, first) if number % 2 else ask(model, 1)
         if not all(alike(one, two) for (_, one), (_, two) in zip(first, answer)):
             return answer
+    _set_ahead(model, *changed)
+    try:
+        return ask(model, 1)
+    except Exception:  # it cannot be called so often
+        return answer
+
+
+def _set_ahead(model, changes, kept):
+    """Moves every counter that a call changed, as very many calls would."""
+    kept.disturb()
     for name in changes:
         path, _, attribute = name.rpartition(".")
-        owner = model.get_submodule(path)
-        value = getattr(owner, attribute)
+        owner = model.get_submodule(path) if path in dict(model.named_modules()) else None
+        value = getattr(owner, attribute, None)
         if (
             isinstance(value, torch.Tensor)
             and not value.is_floating_point()
             and not isinstance(value, torch.nn.Parameter)
         ):
             value += MANY
-        elif isinstance(value, int) and not isinstance(value, bool):
-            setattr(owner, attribute, value + MANY)
-    try:
-        return call()
-    except Exception:  # it cannot be called so often
-        return answer
+
+
+def _python_values(model):
+    """What the Python code of a model keeps now: in attributes, in objects and containers behind them, and in globals."""
+    if isinstance(model, SCRIPTED):
+        return Snapshot()
+    parts = {name: part for name, part in model.named_modules() if not _is_torchs(part)}
+    return Snapshot(*parts.values(), names=parts, ignored=OWN)
+
+
+def _outside(module):
+    """What the user's own code keeps outside of the model: in globals, class attributes and closures. Copies share it."""
+    if isinstance(module, SCRIPTED):
+        return Snapshot()
+    kinds = {type(part) for part in module.modules() if not _is_torchs(part)}
+    return Snapshot(*(kind for kind in kinds if _is_users(kind)), most=OUTSIDE)
+
+
+def _is_torchs(part):
+    return type(part).__module__.partition(".")[0] == "torch"
+
+
+def _is_users(kind):
+    code = getattr(getattr(kind, "forward", None), "__code__", None)
+    return code is not None and is_user_code(code.co_filename)
 
 
 def _state(model):
@@ -171,8 +167,6 @@ def _state(model):
                 found[f"{prefix}.{name}".lstrip(".")] = value
             elif isinstance(value, torch.Tensor):
                 found[f"{prefix}.{name}".lstrip(".")] = value.detach().clone()
-            elif isinstance(value, (list, dict, set)) and not name.startswith("_"):
-                found[f"{prefix}.{name}".lstrip(".")] = len(value)
     return found
 
 

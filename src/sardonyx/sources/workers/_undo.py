@@ -40,10 +40,23 @@ def _undo(step, rows, filler):
     rows = _filled(rows, filler)
     if name in IMPUTERS and rows.shape[1] == step.n_features_in_:
         return rows
+    if name in IMPUTERS and getattr(step, "indicator_", None) is not None:
+        return _undo_indicator(step, rows)
     if name in IMPUTERS or not hasattr(step, "inverse_transform"):
         raise NoWayBack(f"{name} cannot be undone")
     before = step.inverse_transform(rows.astype(numpy.float64))
     return numpy.asarray(before.toarray() if hasattr(before, "toarray") else before)
+
+
+def _undo_indicator(step, rows):
+    """The columns that an imputer fills, missing where those behind them say so. Columns without any value were left out."""
+    flags = step.indicator_.features_
+    values, missing = rows[:, : rows.shape[1] - len(flags)], rows[:, rows.shape[1] - len(flags) :]
+    if values.shape[1] != step.n_features_in_:
+        raise NoWayBack(f"{type(step).__name__} leaves out columns that were always missing")
+    values = values.astype(numpy.float64)
+    values[:, flags] = numpy.where(missing > 0.5, numpy.nan, values[:, flags])
+    return values
 
 
 def _undo_columns(step, rows, filler):

@@ -11,7 +11,7 @@ import warnings
 import jax
 import numpy
 
-from ._harness import describe_error, is_user_code
+from ._harness import describe_error, is_user_code, other_values
 from ._jax_graph import look
 from ._jax_state import State, forget_traces, is_nnx, own_seeds
 from ._jax_steps import enable_x64, has_loop, in_double, in_steps
@@ -170,21 +170,24 @@ def steadiness(held, inputs):
         forget_traces(held.function)
         return _fingerprint(jax.make_jaxpr(_pure(held.function))(*arguments))
 
-    def call():
+    def call(values=arguments):
         forget_traces(held.function)
-        return _answer(held.function, arguments)
+        return _answer(held.function, values)
 
-    def again(ask):
+    def others():
+        call(held.arguments(other_values(inputs)))
+
+    def again(ask, others=None):
         with held.undisturbed():
-            return steadiness_of(ask, seed, lambda: State(held.function))
+            return steadiness_of(ask, seed, lambda: State(held.function), others)
 
     with enable_x64(_is_wide(arguments)), own_seeds():
         try:
-            return (
-                again(call) if _needs_calls(held, inputs) or any(again(trace).values()) else {"random": [], "state": []}
-            )
+            if not _needs_calls(held, inputs) and not any(again(trace).values()):
+                return {"random": [], "state": []}
+            return again(call, others)
         except LOOKS_AT_VALUES:  # or keeps one of a trace for the next
-            return again(call)
+            return again(call, others)
         finally:
             forget_traces(held.function)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import onnxruntime as ort
 
 from sardonyx.bench.origins import name_nodes
 from sardonyx.errors import RuntimeRefused
+from sardonyx.files import temporary_folder
 from sardonyx.model import Model
 from sardonyx.run.session import Settings, options, plain, provider_name
 from sardonyx.view.overlay import Overlay, Subject
@@ -34,8 +33,8 @@ def _assigned(named: Model, subject: Subject) -> dict[str, str]:
     chosen = options(Settings(provider=subject.provider, threads=1, optimize=False))
     chosen.add_session_config_entry(_RECORD, "1")
     providers = list(dict.fromkeys((provider_name(subject.provider), "CPUExecutionProvider")))
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-        path = named.save(Path(scratch) / "named.onnx")
+    with temporary_folder() as scratch:
+        path = named.save(scratch / "named.onnx")
         try:
             session = ort.InferenceSession(str(path), chosen, providers=providers)
             parts: list[Any] = session.get_provider_graph_assignment_info()

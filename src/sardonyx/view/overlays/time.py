@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from sardonyx.bench.origins import name_nodes
 from sardonyx.bench.profile import profile_model
 from sardonyx.bench.variants._variant import How
 from sardonyx.errors import RuntimeRefused
+from sardonyx.files import temporary_folder
 from sardonyx.model import Model
 from sardonyx.signature import Arrays
 from sardonyx.view.overlay import Overlay, Subject
@@ -23,8 +23,8 @@ def overlay(subject: Subject) -> Overlay:
     name_nodes(named.ir)
     nodes = list(named.ir.graph.all_nodes())
     inputs = subject.inputs()
-    with tempfile.TemporaryDirectory(prefix="sardonyx-") as scratch:
-        path = named.save(Path(scratch) / "named.onnx")
+    with temporary_folder() as scratch:
+        path = named.save(scratch / "named.onnx")
         how = How(threads=subject.threads, provider=subject.provider)
         profile = _profiled(path, inputs, how)
     kinds = {node.name or "": node.op_type for node in nodes}
