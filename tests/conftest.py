@@ -16,6 +16,23 @@ settings.register_profile("house", deadline=None)
 settings.load_profile("house")
 
 
+_MARKS = pytest.StashKey[dict[str, list[str]]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Remembers the marks of every test before `-m` leaves some out."""
+    config.stash[_MARKS] = {item.nodeid: [mark.name for mark in item.iter_markers()] for item in items}
+
+
+@pytest.fixture
+def every_test(request: pytest.FixtureRequest) -> dict[str, list[str]]:
+    """Every test there is, and its marks. Only a run of the whole suite collects them all."""
+    if list(request.config.args) != ["tests"] or request.config.option.markexpr == "not heavy":
+        pytest.skip("the whole suite was not collected: run make test or make test-rest")
+    return request.config.stash[_MARKS]
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves files that are heavy as a whole unread where heavy tests are left out: they import frameworks."""
     if config.option.markexpr != "not heavy" or collection_path.suffix != ".py":

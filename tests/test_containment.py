@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import hostile_models
 import sardonyx
 from halves import split
 from sardonyx import containment, sandbox
+from sardonyx.cli import _contained
 from sardonyx.errors import Contained, MissingExtra, NotFound, SardonyxError
 from sardonyx.report import Finding, Report, Table
 from sardonyx.sandbox import Confinement
@@ -33,6 +35,7 @@ VERBS: dict[str, list[str]] = {
     "train prepare": ["train", "prepare", "{model}", "-o", "{out}/prepared"],
     "package": ["package", "{model}", "--target", "triton", "-o", "{out}/image"],
     "check": ["check", "{model}"],
+    "ship": ["ship", "{model}", "-o", "{out}/bundle"],
 }
 CASES = [f"{verb} {model}" for verb in VERBS for model in CRASHING]
 
@@ -55,6 +58,36 @@ def test_a_hostile_operator_is_a_clean_answer(case: str, tmp_path: Path) -> None
     assert not [path.name for path in (tmp_path / "out").iterdir() if path.name.endswith(".part")]
 
 
+@pytest.mark.heavy
+@pytest.mark.skipif(not sandbox.available()["landlock"], reason="this kernel has no Landlock")
+def test_ship_reads_what_its_settings_name_and_nothing_else(tmp_path: Path) -> None:
+    """Settings lie in the current folder and name data elsewhere; a weights file that leads outside is not read."""
+    for folder in ("here", "data", "model"):
+        (tmp_path / folder).mkdir()
+    model = hostile_models.write("negative-dimension", tmp_path / "model")
+    np.savez(tmp_path / "data" / "d.npz", x=np.ones((8, 2), np.float32))
+    settings = f'skip = ["optimize", "quantize", "bench"]\n[compare]\ndata = "{tmp_path / "data" / "d.npz"}"\n'
+    (tmp_path / "here" / "sardonyx.toml").write_text(settings)
+    options = {"source": str(model), "output": Path("bundle"), "config": None, "set": ["quantize.metric=m.py:f"]}
+    with contextlib.chdir(tmp_path / "here"):
+        confined = _contained.work("ship", {**options, "set": []}).confinement
+        trusting = _contained.work("ship", options).confinement
+    assert confined.files
+    assert not confined.network
+    assert {str(tmp_path / "data"), str(tmp_path / "here"), str(tmp_path / "model")} <= set(confined.reads)
+    assert not trusting.files
+    done = subprocess.run(
+        [COMMAND, "ship", str(model), "-o", "bundle", "-q"],
+        cwd=tmp_path / "here",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "denied" not in done.stderr.lower(), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_model_in_an_endless_loop(number: signal.Signals, tmp_path: Path) -> None:
@@ -135,6 +168,7 @@ def test_a_command_reads_its_model_by_a_link_and_writes_where_it_was_told(tmp_pa
     assert (tmp_path / "page.html").exists()
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.skipif(sys.platform != "linux", reason="the address space is limited on Linux")
 @pytest.mark.parametrize("verb", ["inspect", "check", "run"])

@@ -38,6 +38,7 @@ def test_a_verb_runs_no_file_of_the_current_folder(download: Path, entry: list[s
     assert not (download.parent / "ran").exists()
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     "words",
@@ -94,6 +95,7 @@ def make():
 """
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_the_code_of_the_user_finds_its_neighbours_but_not_in_the_place_of_python_itself(download: Path) -> None:
     pytest.importorskip("sklearn")

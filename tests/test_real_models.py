@@ -33,6 +33,7 @@ def test_it_loads_with_its_inputs_and_outputs(model: RealModel) -> None:
     assert all(spec.is_tensor for spec in (*loaded.signature.inputs, *loaded.signature.outputs))
 
 
+@pytest.mark.rest
 @every_model
 def test_it_has_no_errors(model: RealModel) -> None:
     report = sardonyx.check(model.path)

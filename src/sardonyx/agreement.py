@@ -249,9 +249,22 @@ def extent(array: Array) -> float:
 
     A price of five million that varies by a hundred thousand is of the size of the latter.
     """
-    finite = wide(array[np.isfinite(array)])
-    size = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
-    spread = 3 * float(finite.std()) if finite.size >= SEVERAL else 0.0
+    flat = array.reshape(-1)
+    count, mean, squares, around = 0, 0.0, 0.0, 0.0
+    for start in range(0, flat.size, CHUNK):
+        piece = flat[start : start + CHUNK]
+        finite = wide(piece[np.isfinite(piece)])
+        if not finite.size:
+            continue
+        middle = float(finite.mean())
+        apart = middle - mean
+        total = count + finite.size
+        squares += float(np.sum(finite**2))
+        around += float(np.sum((finite - middle) ** 2)) + apart**2 * (count * finite.size / total)
+        mean += apart * (finite.size / total)
+        count = total
+    size = float(np.sqrt(squares / count)) if count else 0.0
+    spread = 3 * float(np.sqrt(around / count)) if count >= SEVERAL else 0.0
     return min(size, spread) if spread > EQUAL * size else size
 
 

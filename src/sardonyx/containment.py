@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sardonyx import errors, machine, sandbox
+from sardonyx import errors, files, machine, sandbox
 from sardonyx.errors import Contained, Internal, SardonyxError
 from sardonyx.report import Finding, Report, Table
 from sardonyx.sandbox import Confinement
@@ -46,6 +46,7 @@ class Work:
     confinement: Confinement
     seconds: float | None = None
     more_time: str = ""
+    outputs: tuple[Path, ...] = ()
 
 
 def inside() -> bool:
@@ -88,9 +89,13 @@ def forked(work: Work, do: Callable[[], Report]) -> Report:
             _be_the_child(work, do, scratch, writer)
         os.close(writer)
         try:
-            return _outcome(work, *_supervise(pid, reader, work.seconds))
+            said, code, late = _supervise(pid, reader, work.seconds)
         finally:
             os.close(reader)
+        if code != 0:  # it may have died in the middle of an output
+            for output in work.outputs:
+                files.remove_leftovers(output)
+        return _outcome(work, said, code, late)
 
 
 def _be_the_child(work: Work, do: Callable[[], Report], scratch: str, writer: int) -> None:

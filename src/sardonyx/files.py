@@ -89,13 +89,19 @@ def _new_scratch(path: Path) -> tuple[Path, int]:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Looks once in a process for each place: a folder that nobody holds the lock of was left by a process that has died."""
+    """Looks once in a process for each place."""
     place = path.absolute()
-    if place in _looked:
-        return
-    _looked.add(place)
+    if place not in _looked:
+        _looked.add(place)
+        remove_leftovers(path)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Removes what a process that has died left beside `path`: the scratch folders that no process holds the lock of."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.part")
-    with suppress(PermissionError):  # a folder that may be written and not listed
+    with suppress(
+        PermissionError, FileNotFoundError, NotADirectoryError
+    ):  # it may be written and not listed, or be gone
         for name in [each.name for each in path.parent.iterdir() if pattern.fullmatch(each.name)]:
             _remove_leftover(path, name)
 

@@ -76,6 +76,7 @@ def test_outputs_of_a_hostile_bundle_overwrite_nothing(folder: Path, name: str) 
     must_verify(folder / "bundle")
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_link_in_the_place_of_the_unfinished_work_is_not_followed(folder: Path) -> None:
     (folder / "theirs" / "bundle").mkdir(parents=True)
@@ -125,6 +126,7 @@ def test_an_unfinished_stage_that_is_none_is_run_anew(folder: Path, text: str) -
             work.take(stage.name, stage.key(job, stage.inputs(job)))
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_stages_that_do_not_fit_together_are_run_anew(folder: Path) -> None:
     """Every word of the right type, and a ledger that nothing can be made of."""

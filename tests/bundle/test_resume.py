@@ -52,6 +52,7 @@ def test_nothing_changed_means_nothing_is_run_again(folder: Path) -> None:
     assert '"ledger"' in before
 
 
+@pytest.mark.rest
 def test_a_changed_option_runs_its_stage_again_and_what_depends_on_it(folder: Path) -> None:
     report = shipped(folder, settings={"bench": {"seconds": 0.03, "cold": False}})
     assert report["resumed"] == [name for name in ALL if name != "bench"]
@@ -110,6 +111,7 @@ def interrupted(_: stages.Job) -> Report:
     raise KeyboardInterrupt
 
 
+@pytest.mark.rest
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_inputs(tmp_path)
     with monkeypatch.context() as patched:

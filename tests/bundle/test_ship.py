@@ -47,6 +47,7 @@ def shipped(tmp_path_factory):
     return folder / "bundle", report
 
 
+@pytest.mark.rest
 def test_every_stage_has_run_and_is_named(shipped):
     _, report = shipped
     assert report.verdict == "shipped"
@@ -147,6 +148,7 @@ def test_shipping_again_replaces_the_bundle_and_without_data_nothing_is_quantise
     ]
 
 
+@pytest.mark.rest
 def test_a_live_model_is_shipped(tmp_path):
     import torch
 

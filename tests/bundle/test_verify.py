@@ -92,6 +92,7 @@ def test_missing_added_and_linked_files_are_named(bundle: Path) -> None:
     assert wrong() == {".hidden": "it was added"}
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_bundle_of_the_same_form_but_another_digest_is_caught_where_the_digest_is_known(bundle: Path) -> None:
     expected = read_record(bundle)["digest"]
@@ -113,6 +114,7 @@ def changed_weight(bundle: Path, name: str, by: float) -> None:
     model.save(bundle / "model.onnx")
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize(("weight", "node"), [("w", "first"), ("b", "second"), ("v", "fourth")])
 def test_an_answer_that_changed_is_traced_to_the_first_changed_node(bundle: Path, weight: str, node: str) -> None:
@@ -151,6 +153,7 @@ def test_a_model_that_the_runtime_does_not_load_is_a_change(bundle: Path) -> Non
     assert "Frobnicate" in report.summary
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_claims_that_were_measured_elsewhere_do_not_carry_over(tmp_path: Path) -> None:
     ratio = {"ratio": 3.0, "low": 2.5, "high": 3.5}

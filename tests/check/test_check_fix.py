@@ -139,6 +139,7 @@ def test_outputs_that_cannot_be_compared_are_said_not_to_be(tmp_path: Path) -> N
     assert "not compared" in answer["message"]
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_model_too_new_is_fixed_and_the_report_is_on_the_copy(tmp_path: Path) -> None:
     path, out = hostile.written(tmp_path, stamped(LIMITS.ir_version + 1, 17)), tmp_path / "fixed.onnx"
@@ -150,6 +151,7 @@ def test_a_model_too_new_is_fixed_and_the_report_is_on_the_copy(tmp_path: Path) 
     assert sardonyx.check(out).ok
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_imports_that_contradict_each_other_are_fixed_with_equal_outputs(tmp_path: Path) -> None:
     made = parser.parse_model(stamped(8, 12, "y = Softmax(x)", "float[2, 3, 4]"))
@@ -195,6 +197,7 @@ def test_unsafe_external_data_is_not_mended(tmp_path: Path) -> None:
     assert "not safe" in report["fix"]["reason"]
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_model_with_nothing_to_fix_is_copied(tmp_path: Path) -> None:
     report = sardonyx.check(hostile.written(tmp_path, stamped(8, 17)), fix=tmp_path / "fixed.onnx")
@@ -202,6 +205,7 @@ def test_a_model_with_nothing_to_fix_is_copied(tmp_path: Path) -> None:
     assert sardonyx.check(tmp_path / "fixed.onnx").ok
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_real_model_is_fixed_for_an_old_release(tmp_path: Path) -> None:
     path, out = real.path("silero_vad/data/silero_vad_op18_ifless.onnx"), tmp_path / "fixed.onnx"

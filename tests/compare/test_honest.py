@@ -41,6 +41,7 @@ def rewritten(name: str, rewrite: str) -> onnx.ModelProto | None:
         return REWRITES[rewrite](SUBJECTS[name].load())
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_as_many_rewrites_apply_as_are_counted(name: str):

@@ -60,6 +60,7 @@ class RoundsUp(torch.nn.Module):
         return torch.floor(x + 0.5).to(torch.int64)
 
 
+@pytest.mark.rest
 def test_halves_that_are_rounded_up_are_found(tmp_path):
     """They differ only where an input lies on the step itself, which no rounding put there."""
     sardonyx.convert(RoundsUp(), tmp_path / "up.onnx", inputs=["x=float32[n,3]"], route="trace")

@@ -47,6 +47,7 @@ def branch(tmp_path_factory):
     return folder, sardonyx.convert(f"{folder}/branch.py:Branch", folder / "m.onnx", inputs=[SPEC])
 
 
+@pytest.mark.rest
 def test_the_route_that_keeps_the_branch_wins(branch):
     folder, report = branch
     assert (report.verdict, report["route"]) == ("agrees", "script")
@@ -82,6 +83,7 @@ def test_the_history_says_how_the_model_was_made(branch):
     assert (step.verb, step.options["route"]) == ("convert", "script")
 
 
+@pytest.mark.rest
 def test_where_no_route_agrees_no_model_is_written(folder):
     report = sardonyx.convert(f"{folder}/branch.py:Branch", folder / "m.onnx", inputs=[SPEC], route="trace")
     assert (report.verdict, report.ok) == ("no-route-agrees", False)

@@ -64,6 +64,7 @@ def test_a_scikit_learn_pipeline_gives_the_same_answers(
     assert f"sardonyx serve {figures['path']}" in capsys.readouterr().out
 
 
+@pytest.mark.rest
 def test_photos_are_classified_alike_in_the_framework_in_onnx_and_inside_the_graph(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

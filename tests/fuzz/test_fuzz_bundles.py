@@ -145,6 +145,7 @@ def package(folder: Path) -> None:
 DOORS: dict[str, Callable[[Path], Any]] = {"verify": verify, "ship": ship, "package": package, "page": page}
 
 
+@pytest.mark.rest
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("door", DOORS)
@@ -189,6 +190,7 @@ def test_golden_cases_of_a_stranger_are_read_or_named(tmp_path: Path) -> None:
     assert watch.ends["broken-model"]
 
 
+@pytest.mark.rest
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_golden_cases_of_a_stranger_are_replayed_or_named(tmp_path: Path) -> None:

@@ -290,6 +290,7 @@ async def send(
     return seen
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.soak
 def test_requests_over_http_get_a_clean_answer_and_leave_the_server_as_it_was(server: Command) -> None:

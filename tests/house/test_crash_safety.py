@@ -78,6 +78,7 @@ while True:
 SMALL_FILES = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({MEGABYTE}, {MEGABYTE}))\n"
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("outside", [True, False])
 def test_a_write_that_fails_leaves_the_old_model_and_its_data(tmp_path: Path, outside: bool) -> None:
     path = tmp_path / "m.onnx"
@@ -101,6 +102,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", disk], check=True)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("outside", [True, False])
 def test_a_full_disk_leaves_the_old_model_and_its_data(small_disk: Path, outside: bool) -> None:
     path = small_disk / "m.onnx"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -44,24 +41,6 @@ VERBS = {
 README = {"README": "tests/house/test_readme.py::test_the_commands_of_a_page_run_and_write_what_they_promise[README]"}
 EXERCISED = {**SOURCES, **TARGETS, **PAGES, **VERBS, **README}
 
-COLLECT = """
-import json, pathlib, sys, pytest
-class Marks:
-    def pytest_collection_finish(self, session):
-        marks = {item.nodeid: [mark.name for mark in item.iter_markers()] for item in session.items}
-        pathlib.Path(sys.argv[1]).write_text(json.dumps(marks))
-sys.exit(pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider"], plugins=[Marks()]))
-"""
-
-
-def collected(folder: Path) -> dict[str, list[str]]:
-    """Every test there is, and its marks."""
-    found = folder / "marks.json"
-    done = subprocess.run([sys.executable, "-c", COLLECT, str(found)], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    marks: dict[str, list[str]] = json.loads(found.read_text())
-    return marks
-
 
 def first_half(marks: Mapping[str, Iterable[str]]) -> set[str]:
     return {test for test, names in marks.items() if "rest" not in names}
@@ -78,9 +57,11 @@ def files(tests: Iterable[str]) -> set[str]:
 
 
 @pytest.mark.heavy
-def test_make_test_exercises_everything_that_users_have_with_a_test_of_every_file(tmp_path: Path) -> None:
+def test_make_test_exercises_everything_that_users_have_with_a_test_of_every_file(
+    every_test: dict[str, list[str]],
+) -> None:
     """And what it leaves out is heavy: `make check` runs nothing that `make test` does not."""
-    marks = collected(tmp_path)
+    marks = every_test
     assert unexercised(EXERCISED, first_half(marks)) == []
     assert files(marks) - files(first_half(marks)) == set()
     assert [test for test, names in marks.items() if "rest" in names and "heavy" not in names] == []

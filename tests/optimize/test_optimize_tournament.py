@@ -315,6 +315,7 @@ def test_a_candidate_whose_answers_take_longer_than_the_time_is_not_tried(compet
     assert Path(report["path"]).exists()
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_tool_that_sleeps_is_ended_and_reported(
     tmp_path: Path, compete: Callable[..., Report], monkeypatch: pytest.MonkeyPatch

@@ -56,6 +56,7 @@ def test_it_says_what_and_where_answers_and_ends_well_on_sigterm(model: Path) ->
     assert any("POST /predict 200" in line for line in server.lines)
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_request_under_way_is_answered_before_the_end(model: Path) -> None:
     with command(model, "--max-delay-ms", "3000", "--max-batch", "8") as server:
@@ -103,6 +104,7 @@ def test_grpc_speaks_tls_too_and_nothing_else_then(model: Path, tmp_path: Path) 
             plain.infer("tiny", [x], client_timeout=5)
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_workers_say_what_is_wrong_with_a_model(tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_text("this is no model\n" * 20)
@@ -112,6 +114,7 @@ def test_workers_say_what_is_wrong_with_a_model(tmp_path: Path) -> None:
         assert json.loads(server.process.stdout.read())["error"]["code"] == "not-a-model"
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_unloading_gives_the_memory_back(tmp_path: Path) -> None:
     (tmp_path / "large" / "1").mkdir(parents=True)

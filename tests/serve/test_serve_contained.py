@@ -37,6 +37,7 @@ def load(server: Running, name: str) -> Answer:
     return server.post(f"/v2/repository/models/{name}/load", {}, headers=KEY, port="control")
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_model_that_crashes_when_it_is_loaded_is_refused_at_the_start_and_over_the_control_port(
     tmp_path: Path,
@@ -107,6 +108,7 @@ def test_a_request_that_loops_does_not_hold_up_the_end(tmp_path: Path) -> None:
     client.close()  # the block has ended, though the timeout of requests is far off
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_load_that_does_not_end_is_given_up_and_holds_up_no_other(tmp_path: Path) -> None:
     source = serving.repository(tmp_path, ("tiny",))
@@ -125,6 +127,7 @@ def test_a_load_that_does_not_end_is_given_up_and_holds_up_no_other(tmp_path: Pa
         assert "not loaded and run in time" in answers[0].json["error"]
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_model_in_its_own_process_dies_alone_and_is_started_again(tmp_path: Path) -> None:
     source = serving.repository(tmp_path, ("tiny", "pair", "text"))
@@ -144,6 +147,7 @@ def test_a_model_in_its_own_process_dies_alone_and_is_started_again(tmp_path: Pa
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_run_that_loops_in_its_own_process_is_ended_with_it(tmp_path: Path) -> None:
     path = crashing.endless(tmp_path / "endless.onnx")
@@ -239,6 +243,7 @@ def test_weights_beside_a_bundles_model_are_hashed_too(tmp_path: Path) -> None:
 # Processes and ports.
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_workers_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
     model = serving.save("tiny", tmp_path / "tiny.onnx")

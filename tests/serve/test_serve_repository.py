@@ -80,6 +80,7 @@ def test_a_link_out_of_the_repository_is_refused_and_logged(tmp_path: Path, capl
     assert "leads out of the repository" in caplog.text
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize("link", ["symbolic", "hard"])
 def test_linked_external_data_are_refused_and_logged_and_the_others_served(

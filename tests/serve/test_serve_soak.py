@@ -195,7 +195,7 @@ def test_a_model_swapped_under_load_loses_and_mixes_no_request(tmp_path: Path) -
                     wrong.append(found)
             connection.close()
 
-        swaps = amount(10, 100)
+        swaps = amount(4, 100)
         with asking(ask, done):
             until(lambda: versions)
             for version in range(2, swaps + 2):

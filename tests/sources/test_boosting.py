@@ -153,6 +153,7 @@ def test_a_file_is_recognised_opened_and_exported_in_its_own_process(file: str, 
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.rest
 def test_a_pickle_is_opened_only_with_trust(tmp_path: Path) -> None:
     path = tmp_path / "model.pkl"
     path.write_bytes(pickle.dumps(zoo.fitted("xgboost binary:logistic")))
@@ -199,6 +200,7 @@ def test_a_factory_may_build_a_pipeline_around_a_booster(tmp_path: Path) -> None
     assert found == {"trees": "agrees"}
 
 
+@pytest.mark.rest
 def test_a_factory_that_gives_a_class_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "maker.py").write_text(FACTORY)
     with pytest.raises(SourceFailed, match="a class"), Original(recognise(f"{tmp_path}/maker.py:class_of_it")):
@@ -221,6 +223,7 @@ def test_outputs_and_dimensions_are_named_as_asked(tmp_path: Path) -> None:
             assert [str(spec) for spec in signature.outputs] == ["class=int64[rows]", "share=float32[rows,3]"]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("name", "verdict"), [("xgboost reg:logistic", "agrees"), ("xgboost booster binary:logitraw", "wrong")]
 )

@@ -88,6 +88,7 @@ def test_skl2onnx_is_left_as_it_was(tmp_path: Path) -> None:
 PRECISE = {"ridge": (1e7, 1e3), "forest": (1e3, 1.0), "boosting": (1e4, 1.0), "support vectors": (1e5, 1.0)}
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", PRECISE)
 def test_convert_takes_float64_where_float32_shows_to_be_wrong(name: str, tmp_path: Path) -> None:
     from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor

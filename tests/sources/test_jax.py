@@ -69,6 +69,7 @@ def test_answers_in_float64_show_the_rounding() -> None:
     assert 0 < np.abs(plain.arrays[0] - exact.arrays[0]).max() < 1e-5
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", models.INPUTS)
 def test_every_function_answers_in_float64(name: str) -> None:
     example, _ = inputs(name)

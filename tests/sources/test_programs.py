@@ -156,6 +156,7 @@ def test_from_python_too_it_touches_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "mark").exists()
 
 
+@pytest.mark.rest
 @contained
 @pytest.mark.heavy
 def test_an_honest_program_is_converted_in_the_sandbox_and_the_report_says_so(tmp_path: Path) -> None:

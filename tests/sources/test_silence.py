@@ -82,6 +82,7 @@ def test_a_program_without_a_terminal_may_be_silent_too() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_live_module_is_converted_by_every_route_without_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -213,6 +213,7 @@ def empty():
 """
 
 
+@pytest.mark.rest
 def test_a_factory_builds_the_estimator(tmp_path: Path) -> None:
     (tmp_path / "maker.py").write_text(FACTORY)
     found = agreement.outcomes(f"{tmp_path}/maker.py:fitted", zoo.example("KNeighborsClassifier"), tmp_path)

@@ -107,6 +107,7 @@ ROUTES = {**dict.fromkeys(KERAS, ("keras", "function", "saved-model")),
           **dict.fromkeys(FUNCTIONS, ("function", "saved-model"))}  # fmt: skip
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", [*KERAS, *FUNCTIONS])
 def test_every_route_of_a_factory_agrees_or_says_why_not(worker: Worker, tmp_path: Path, name: str) -> None:

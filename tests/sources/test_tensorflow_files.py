@@ -144,6 +144,7 @@ REAL_ROUTES = {
 }
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", REAL_ROUTES)
 def test_real_models_agree(worker: Worker, tmp_path: Path, name: str) -> None:

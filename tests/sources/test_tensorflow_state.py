@@ -52,6 +52,7 @@ def steadiness(opened: Opened, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 # Random and stateful models
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("name", UNSTEADY)
 def test_what_is_random_or_stateful_is_told_and_left_as_it_was(worker: Worker, tmp_path: Path, name: str) -> None:
     kind, changes = UNSTEADY[name]
@@ -121,6 +122,7 @@ def test_tflite_files_tell_it_too(
     assert error["type"] == "NotImplementedError"
 
 
+@pytest.mark.rest
 def test_a_choice_in_a_tflite_file_keeps_the_side_that_is_not_taken_out(
     worker: Worker, tmp_path: Path, lite_files: Path
 ) -> None:
@@ -219,6 +221,7 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(worker: Worker, tmp_path: P
     assert "\n" not in error["message"]
 
 
+@pytest.mark.rest
 def test_a_file_with_an_unknown_class_says_which(worker: Worker, tmp_path: Path) -> None:
     code = f"""import sys; sys.path.insert(0, {str(MODELS.parent)!r}); import tensorflow_models
 tensorflow_models.custom_layer().save({str(tmp_path / "gate.keras")!r})"""

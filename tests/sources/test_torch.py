@@ -168,6 +168,7 @@ def test_an_export_program_knows_its_inputs_and_outputs(tmp_path: Path) -> None:
     assert "fixed" in double.reason
 
 
+@pytest.mark.rest
 @pytest.mark.heavy
 def test_a_program_with_a_pickle_inside_is_not_opened(tmp_path: Path) -> None:
     import torch

@@ -6,14 +6,14 @@ import difflib
 import inspect
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sardonyx
 from sardonyx import callables, progress
-from sardonyx.bundle.golden import keep_cases
-from sardonyx.errors import NotFound, Untrusted, UsageError
+from sardonyx.errors import NotFound, SardonyxError, Untrusted, UsageError
 
 STAGES = ("convert", "check", "compare", "optimize", "quantize", "bench", "golden")
 NEEDED = ("convert", "golden")
@@ -79,16 +79,36 @@ def gather(
     return Settings(found, tuple(dict.fromkeys(skipped)), str(path) if taken else None)
 
 
-def _must_run_nothing(said: Mapping[str, Any], path: Path) -> None:
-    """Raises `Untrusted` for a keyword that would trust a file, start an interpreter or call a function."""
+def texts_of(config: str | Path | None, words: Iterable[str]) -> tuple[list[str], bool]:
+    """(every text in the settings file and in the words of `--set`, whether the user grants trust or names a program there).
+
+    For the process that confines ship before it runs. What cannot be read is left for `gather` to report.
+    """
+    call, file = {}, {}
+    with suppress(SardonyxError):
+        call = parsed(words)
+    with suppress(SardonyxError):
+        file = _read(Path(FILE if config is None else config))
+    grants = [*_granting(call), *(_granting(file) if config is not None else ())]
+    return [*_texts(call), *_texts(file)], bool(grants)
+
+
+def _granting(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(stage, keyword) of each value that would trust a file, start an interpreter or call a function."""
     for stage, keywords in said.items():
         for name, value in keywords.items() if isinstance(keywords, Mapping) else ():
             if name in _GRANTS or any(map(_is_program, _texts(value))):
-                option = _GRANTS.get(name) or f"--set {stage}.{name}=…"
-                raise Untrusted(
-                    f"{path}: {stage}.{name} may run a program, which only a file named on the command line can ask for",
-                    hint=f"give {option} on the command line, or name the file: --config {path}",
-                )
+                yield stage, name
+
+
+def _must_run_nothing(said: Mapping[str, Any], path: Path) -> None:
+    """Raises `Untrusted` for a keyword that would trust a file, start an interpreter or call a function."""
+    for stage, name in _granting(said):
+        option = _GRANTS.get(name) or f"--set {stage}.{name}=…"
+        raise Untrusted(
+            f"{path}: {stage}.{name} may run a program, which only a file named on the command line can ask for",
+            hint=f"give {option} on the command line, or name the file: --config {path}",
+        )
 
 
 def _is_program(text: str) -> bool:
@@ -107,6 +127,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 def keywords_of(stage: str) -> list[str]:
     """The keywords that a stage may be given: those of its verb's function that ship does not fill in."""
+    from sardonyx.bundle.golden import keep_cases
+
     function = keep_cases if stage == "golden" else getattr(sardonyx, stage)
     return [name for name in inspect.signature(function).parameters if name not in _OURS[stage]]
 

@@ -28,6 +28,7 @@ SECONDS: dict[str, Callable[[Options], float | None]] = {
     "package": lambda given: _MINUTES_FIVE,  # noqa: ARG005
     "quantize": lambda given: 3 * given["time"] + _MINUTES_FIVE,
     "run": lambda given: given["timeout"],
+    "ship": lambda given: None,  # noqa: ARG005
     "train evaluate": lambda given: None,  # noqa: ARG005
     "train export": lambda given: _HOUR,  # noqa: ARG005
     "train prepare": lambda given: _HOUR,  # noqa: ARG005
@@ -56,7 +57,9 @@ def call(verb: str, do: Callable[[], Report], options: Options) -> Report:
 
 def work(verb: str, options: Options) -> Work:
     """How the verb is contained when it is called so."""
-    paths = [path for name, value in options.items() if name != "output" for path in named_paths(value)]
+    settings, granted = _settings(verb, options)
+    given = [*(value for name, value in options.items() if name != "output"), settings]
+    paths = [path for value in given for path in named_paths(value)]
     seconds = SECONDS[verb](options)
     about = next(
         (str(options[name]) for name in ("model", "source", "candidate", "bundle", "folder") if name in options), ""
@@ -64,15 +67,25 @@ def work(verb: str, options: Options) -> Work:
     return Work(
         verb=verb,
         about=about,
-        confinement=_confinement(verb, options, paths),
+        confinement=_confinement(verb, options, paths, theirs=granted or runs_code_of_the_user(options)),
         seconds=None if seconds is None else seconds + (0 if verb == "run" else _size(paths) / _BYTES_A_SECOND),
         more_time=MORE_TIME.get(verb, ""),
+        outputs=tuple(Path(word).absolute() for word in _written(options)),
     )
 
 
-def _confinement(verb: str, options: Options, paths: list[Path]) -> Confinement:
+def _settings(verb: str, options: Options) -> tuple[list[str], bool]:
+    """(texts that the settings of ship hold, the file's own name among them; whether they run code of the user)."""
+    if verb != "ship":
+        return [], False
+    from sardonyx.bundle.settings import FILE, texts_of
+
+    texts, granted = texts_of(options.get("config"), options.get("set", ()))
+    return [FILE, *texts], granted
+
+
+def _confinement(verb: str, options: Options, paths: list[Path], *, theirs: bool) -> Confinement:
     accelerated = options.get("provider", "cpu") != "cpu"
-    theirs = runs_code_of_the_user(options)
     writes = tuple(dict.fromkeys(_folders(options)))
     return Confinement(
         reads=tuple(dict.fromkeys(str(folder) for path in paths for folder in _around(path))),
@@ -133,11 +146,14 @@ def _around(path: Path) -> Iterator[Path]:
 
 def _folders(options: Options) -> Iterator[str]:
     """The folders that outputs are written to, beside the output itself, under a temporary name first."""
-    for name in WRITTEN:
-        for word in _words(options.get(name)):
-            folder = os.path.realpath(os.path.dirname(os.path.abspath(word)))
-            if os.path.isdir(folder):
-                yield folder
+    for word in _written(options):
+        folder = os.path.realpath(os.path.dirname(os.path.abspath(word)))
+        if os.path.isdir(folder):
+            yield folder
+
+
+def _written(options: Options) -> list[str]:
+    return [word for name in WRITTEN for word in _words(options.get(name))]
 
 
 def _words(value: Any) -> Iterable[str]:

@@ -11,11 +11,11 @@ import onnx_ir as ir
 import onnxruntime as ort
 from onnx_ir.passes import common as passes
 
-from sardonyx.errors import InputError
+from sardonyx.errors import InputError, RuntimeRefused, SardonyxError
 from sardonyx.files import temporary_folder
 from sardonyx.model import Model
 from sardonyx.run.bounded import load
-from sardonyx.run.session import BYTES_AT_MOST, Settings, options
+from sardonyx.run.session import BYTES_AT_MOST, Settings, options, plain
 from sardonyx.signature import Array
 
 # From this opset on QuantizeLinear takes a scale per channel.
@@ -127,7 +127,14 @@ def _folded(proto: onnx.ModelProto) -> onnx.ModelProto:
         chosen = options(Settings())
         chosen.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
         chosen.optimized_model_filepath = str(path)
-        load(proto.SerializeToString(), chosen)
+        try:
+            load(proto.SerializeToString(), chosen)
+        except SardonyxError:  # the time is up
+            raise
+        except Exception as error:
+            raise RuntimeRefused(
+                f"onnxruntime does not load the model: {plain(error)}", hint="sardonyx check says what is wrong with it"
+            ) from error
         folded = onnx.load(path)
     used = {node.domain for node in folded.graph.node} | {""}
     kept = [item for item in folded.opset_import if item.domain in used or folded.functions]

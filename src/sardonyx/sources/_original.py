@@ -37,6 +37,7 @@ from sardonyx.sources.workers._harness import (
 from sardonyx.sources.workers._silence import silent
 
 MORE_TIME = "give it more time with --timeout"
+DAMAGED = "the file may be damaged or made to do harm; an .onnx file: sardonyx check says what is wrong with it"
 # Exports, the original and the candidates run beside each other. Threads that spin while they wait would take the processors
 # from those that work: a tournament then takes up to ten times as long.
 PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -233,7 +234,7 @@ class Original:
                 kind, _, message = last.partition(": ")
                 raise self._open_failed({"type": kind, "message": message}) from died
             late = limit.passed
-            why, hint = (f"no answer within {self.timeout:g} s", MORE_TIME) if late else (died.reason, last)
+            why, hint = (f"no answer within {self.timeout:g} s", MORE_TIME) if late else (died.reason, last or DAMAGED)
             raise SourceFailed(f"{self.source} could not be opened: {why}", hint=hint) from died
         except BaseException:
             worker.__exit__()  # its log as well
